@@ -88,10 +88,7 @@ def choose_penalty(
         The validation scores do not fit in memory.
     """
     timer = PhaseTimer()
-    # Their passes take longer than reading a file.
-    stored = in_memory(rows, sampling, settings.folds.parts, kept=IN_MEMORY)
-    rows, features = _occurring(stored, settings)
-    give_back()
+    rows, features = gathered_occurring(rows, sampling, settings)
     selected = select_rows(rows, sampling, settings.work())
     sample = PenaltySample.of(selected, settings)
     if sample is None:
@@ -218,6 +215,20 @@ def in_memory(
     memory = rows.memory
     moments = memory.slots * parts * PairMoments.nbytes(rows.dimension)
     return rows.gathered_within(min(memory.rows_limit, moments, most), kept) or rows
+
+
+def gathered_occurring(
+    rows: RowSource, sampling: Sampling, settings: TrainingSettings
+) -> tuple[RowSource, Int | None]:
+    """The rows with the features that occur, and these features, where this saves memory.
+
+    Rows that fit are gathered, most of their features in a temporary file.
+    """
+    # Their passes take longer than reading a file.
+    stored = in_memory(rows, sampling, settings.folds.parts, kept=IN_MEMORY)
+    found = _occurring(stored, settings)
+    give_back()
+    return found
 
 
 def _occurring(rows: RowSource, settings: TrainingSettings) -> tuple[RowSource, Int | None]:

@@ -60,6 +60,9 @@ class TrainingSettings:
     approximation
         How covariances are approximated. Other kinds than "full" need all pairs ("exact"), and go
         with no prior, kept moments or ``max_fpr``.
+    chosen
+        Whether folds of such rows chose the penalty before: the rows are gathered as they were
+        then, and without features that do not occur.
 
     Raises
     ------
@@ -82,6 +85,7 @@ class TrainingSettings:
     keep_moments: bool = False
     max_fpr: float | None = None
     approximation: Approximation = field(default_factory=Approximation)
+    chosen: bool = False
 
     def __post_init__(self) -> None:
         regs, mixes = self.reg_params, self.elastic_net_params
@@ -149,6 +153,7 @@ class TrainingSettings:
             reg_params=(candidate.regParam,),
             elastic_net_params=(candidate.elasticNetParam,),
             prior=self.prior if candidate.prior else None,
+            chosen=True,
         )
 
     def scale(self, columns: ColumnMoments) -> Float | None:

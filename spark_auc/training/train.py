@@ -16,7 +16,7 @@ from spark_auc.solvers.path import solve
 from spark_auc.solvers.solution import Solution
 from spark_auc.training.approximate_problem import approximate_problem
 from spark_auc.training.approximation import ApproximateMoments, Approximation
-from spark_auc.training.penalty import choose_penalty, in_memory
+from spark_auc.training.penalty import choose_penalty, gathered_occurring, in_memory
 from spark_auc.training.problem import Problem, build_problem, fits_in_matrix
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.second_step import reweighted
@@ -171,12 +171,16 @@ def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) ->
         assert candidate is not None, "a penalty"
         return _solve(problem, candidate, chosen, settings, sampling, PhaseTimer(seconds))
     if settings.candidate:
-        timer = PhaseTimer()
-        # More rows than these are read once, for their moments.
-        rows = in_memory(rows, sampling, 1, _FEW)
+        timer, features, dimension = PhaseTimer(), None, rows.dimension
+        if settings.chosen:
+            rows, features = gathered_occurring(rows, sampling, settings)
+        else:
+            # More rows than these are read once, for their moments.
+            rows = in_memory(rows, sampling, 1, _FEW)
         problem = build_problem(rows, sampling, settings.work(settings.candidate))
         timer.end("moments")
-        return _solve(problem, settings.candidate, None, settings, sampling, timer)
+        result = _solve(problem, settings.candidate, None, settings, sampling, timer)
+        return result if features is None else result.widened(features, dimension)
     # The rows of a drawn pair can be in two folds: "paired" selects on all pairs of its draws.
     within_folds = sampling
     if sampling.estimator == "paired":

@@ -32,6 +32,7 @@ def test_train_publishes_segments_and_measures_them(tmp_path, monkeypatch, capsy
         | {"dimension": 16},
         "training": {"regParam": 0.01, "segmentCol": "city"},
         "holdout": {"by": "position", "train": 2500},
+        "refit": False,
         "output": {"path": "model"},
     }
     score = {"model": "model", "data": rows, "output": {"path": "scores"}}

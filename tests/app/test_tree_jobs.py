@@ -60,7 +60,7 @@ def test_all_rows_grow_trees_and_train(job, spark, tmp_path, monkeypatch):
     }
     trained = job("train", train)
     assert trained["auc"] > 0.8
-    assert 0.65 * ROWS < sum(trained["rows"].values()) < 0.75 * ROWS
+    assert sum(trained["rows"].values()) == ROWS
     assert trained["prior"]["shared"] == trained["features"]
     (published,) = tmp_path.glob("model/**/selection.json")
     assert len(json.loads(published.read_text())["candidates"]) == 50
@@ -89,7 +89,8 @@ def test_leaves_alone_from_yaml_to_scores(job, spark, tmp_path, monkeypatch):
     trained = job("train", train)
     assert trained["auc"] > 0.8
     # Some 40% of the 70% that are not held out grew the trees.
-    assert 0.32 * ROWS < sum(trained["rows"].values()) < 0.52 * ROWS
+    # The groups of rows that grew the trees, some 40 %, do not train.
+    assert 0.5 * ROWS < sum(trained["rows"].values()) < 0.7 * ROWS
     # Scores need no library of trees.
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     section = {"model": "model", "data": {"path": "rows.parquet"}, "output": {"path": "out"}}

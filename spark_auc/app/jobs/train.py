@@ -333,7 +333,7 @@ def _evaluated(
     ``measured`` did not train on these rows; ``model`` is published.
     """
     told = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
-    data, segments = told["data"] | {"holdout": told["holdout"]}, model.ranker.segments
+    data, segments = told["data"] | {"holdout": told["holdout"]}, measured.ranker.segments
     # A group for each ranker: the column can have many more values.
     measures = Measures(groupCol=None if segments is None else segments.column)
     path = config.output.path
