@@ -128,13 +128,14 @@ class PipelineEstimator(PipelineFit):
         penalty = [model.summary.candidate] if self.learner.selects else []
         if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
             recipe, ranker = same_rows.fitted(table, *penalty)
-            return _with(model, ranker, recipe)
+            return self.named(table, _with(model, ranker, recipe))
         features: Any = None
         if model.fitted_recipe is not None:
             features = model.fitted_recipe.input_features(table).for_training(of_fit=True)
         for embedding in model.embeddings:
             features = embedding.features(features or embedding.input_features(table))
-        return _with(model, self.learner.fitted(table, features, *penalty))
+        ranker = self.learner.fitted(table, features, *penalty)
+        return self.named(table, _with(model, ranker))
 
 
 class MethodEstimator(MethodFit):
@@ -153,7 +154,8 @@ class MethodEstimator(MethodFit):
         fitted = model.fitted_recipe
         assert fitted is not None, "a choice of methods has a recipe"
         recipe, ranker = self.trained_again(table, fitted.input_features(table), model.summary)
-        return _with(model, ranker, fitted.replaced(recipe, fitted.drift))
+        made = _with(model, ranker, fitted.replaced(recipe, fitted.drift))
+        return self.pipeline.named(table, made)
 
 
 def _with(model: PipelineModel, ranker: Any, recipe: Any = None) -> PipelineModel:

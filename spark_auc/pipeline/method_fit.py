@@ -107,6 +107,8 @@ class MethodFit:
         self._grows = False
         if not isinstance(recipe, RecipeFit):
             return recipe
+        if recipe.values()["pairs"] == "auto":
+            recipe = recipe.with_values(pairs=_VALUES["pairs"])
         values = {name: _VALUES[name] for name in ("unit", *added) if name in _VALUES}
         self._grows = "trees" in added and not recipe.isSet("trees")
         return recipe.with_values(**{k: v for k, v in values.items() if not recipe.isSet(k)})

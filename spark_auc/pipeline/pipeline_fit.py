@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from spark_auc.solvers.candidates import simplest, standard_error
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 from spark_auc.training.knots import KnotSelection
+
+M = TypeVar("M")
 
 _log = logging.getLogger(__name__)
 
@@ -231,11 +233,13 @@ class PipelineFit:
         recipe = recipe if embeddings else with_head(recipe, ranker)
         return self.pipeline_model(ranker, recipe, embeddings)
 
-    def named(self, table: Table, model: Any) -> Any:
+    def named(self, table: Table, model: M) -> M:
         """The pipeline with tokens as names of hashed features, if the recipe asks for them."""
         if not isinstance(self.recipe, RecipeFit) or not self.recipe.values()["tokenNames"]:
             return model
-        return model.with_ranker(named_by_tokens(table, model.features(table), model.ranker))
+        made: Any = model
+        named: M = made.with_ranker(named_by_tokens(table, made.features(table), made.ranker))
+        return named
 
     def recipes(self, table: Table) -> dict[int, RecipeModel]:
         """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""

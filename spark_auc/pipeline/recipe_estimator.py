@@ -111,6 +111,11 @@ class RecipeFit(HasSettings):
                 f"found numKnots {list(knots)} of a recipe without a ranker, expected one number; "
                 "set one, or fit a RankerPipeline whose ranker chooses its penalty"
             )
+        if self.values()["pairs"] == "auto":
+            raise ConfigError(
+                "found pairs 'auto' of a recipe without a ranker, expected a number or names; set "
+                "them, or fit a RankerPipeline whose ranker chooses its penalty"
+            )
         (made,) = self.candidates(table, label, others, weight, key).values()
         return made
 

@@ -73,7 +73,7 @@ class SameRows:
         for stage, name in ((ranker, "standardization"), (recipe, "unit")):
             found += [name] * (stage.isSet(name) and stage.values()[name])
         found += ["crosses 'auto'"] * (made["crosses"] == "auto")
-        found += [f"pairs {made['pairs']}"] * isinstance(made["pairs"], int)
+        found += [f"pairs {made['pairs']}"] * isinstance(made["pairs"], int | str)
         found += [f"numKnots {made['numKnots']}"] * (len(recipe.knots()) > 1)
         if found:
             raise ConfigError(

@@ -85,6 +85,8 @@ def test_the_weights_are_those_of_all_rows_and_the_auc_of_the_others(job, rows):
     page = current("all", "model").read("report.html").decode()
     assert "trained on all 900 rows" in page
     assert "model of the 630 rows" in " ".join(page.split())
+    names = {weight.feature for weight in model.summary.largest_weights}
+    assert any("mostly city=c" in name for name in names), names
 
 
 def test_a_model_that_is_not_fitted_again(job):

@@ -66,3 +66,9 @@ def test_a_ranker_without_folds_cannot_choose():
     )
     with pytest.raises(ConfigError, match="pairs 'auto' and a MBAClassifier that chooses no"):
         fit.fitted(ArrowTable.of(pa.Table.from_pandas(frame("sum"))))
+
+
+def test_a_recipe_alone_cannot_choose():
+    recipe = RecipeEstimator(labelCol="y", pairs="auto")
+    with pytest.raises(ConfigError, match="pairs 'auto' of a recipe without a ranker"):
+        recipe.fitted(ArrowTable.of(pa.Table.from_pandas(frame("sum"))))
