@@ -112,7 +112,7 @@ class Drift(SchemaState):
     def of_names(cls, recipe: Recipe, names: Collection[str]) -> Drift:
         """The counts of no rows of a table with columns of these names."""
         own = [column.name for column in recipe.columns]
-        kinds = [type(column).__name__.lower() for column in recipe.columns]
+        kinds = [column.kind for column in recipe.columns]
         counts = np.zeros((len(own), len(COUNTED)), np.int64)
         unknown, absent = set(names) - set(own), set(own) - set(names)
         return cls(_text(own), _text(kinds), counts, _text(sorted(unknown)), _text(sorted(absent)))

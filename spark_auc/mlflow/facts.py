@@ -163,7 +163,7 @@ def _recipe(recipe: Recipe) -> dict[str, Any]:
     """The settings of a recipe: columns by their kind, and the sizes of its blocks."""
     kinds: dict[str, list[str]] = {}
     for column in recipe.own_columns:
-        kinds.setdefault(type(column).__name__.lower(), []).append(column.name)
+        kinds.setdefault(column.kind, []).append(column.name)
     return kinds | {
         "missing": recipe.missing,
         "unit": recipe.unit,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.errors import ConvergenceError, ResourceError
 from spark_auc.features.auto_rules import Decision
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
@@ -31,6 +33,8 @@ from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.load import load
 from spark_auc.tables.table import Table
 from spark_auc.training.summary import TrainingSummary
+
+_log = logging.getLogger(__name__)
 
 
 class RecipeEstimator(RecipeFit, Settled, settings=LabelledRecipeSettings, public="FeatureRecipe"):
@@ -105,37 +109,34 @@ class PipelineEstimator(PipelineFit):
         return PipelineModel(plain_ranker(ranker), recipe, made)
 
     def fitted_again(self, model: PipelineModel, table: Table) -> PipelineModel:
-        """The model of other rows, with the recipe, the embeddings and the penalty of a fit.
+        """The model of more rows, with the recipe, the embeddings and the penalty of a fit.
 
-        Trees that grew from all rows of the fit grow again.
+        Trees that grew from all rows of the fit grow again. Where memory does not suffice or a
+        solver does not reach its tolerance, the model stays that of the fit, which the log says.
 
         Parameters
         ----------
         model
             The fit.
         table
-            The rows.
-
-        Raises
-        ------
-        DataError
-            A value cannot be used, or there are not two classes.
-        ResourceError
-            Memory does not suffice.
-        ConvergenceError
-            A solver did not reach its tolerance.
+            Its rows and others.
         """
+        try:
+            return self.named(table, self._again(model, table))
+        except (ConvergenceError, ResourceError) as error:
+            return _kept(model, error)
+
+    def _again(self, model: PipelineModel, table: Table) -> PipelineModel:
         penalty = [model.summary.candidate] if self.learner.selects else []
         if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
             recipe, ranker = same_rows.fitted(table, *penalty)
-            return self.named(table, _with(model, ranker, recipe))
+            return _with(model, ranker, recipe)
         features: Any = None
         if model.fitted_recipe is not None:
             features = model.fitted_recipe.input_features(table).for_training(of_fit=True)
         for embedding in model.embeddings:
             features = embedding.features(features or embedding.input_features(table))
-        ranker = self.learner.fitted(table, features, *penalty)
-        return self.named(table, _with(model, ranker))
+        return _with(model, self.learner.fitted(table, features, *penalty))
 
 
 class MethodEstimator(MethodFit):
@@ -153,9 +154,18 @@ class MethodEstimator(MethodFit):
         """See `PipelineEstimator.fitted_again`; the candidate is that of the fit too."""
         fitted = model.fitted_recipe
         assert fitted is not None, "a choice of methods has a recipe"
-        recipe, ranker = self.trained_again(table, fitted.input_features(table), model.summary)
+        features = fitted.input_features(table)
+        try:
+            recipe, ranker = self.trained_again(table, features, model.summary)
+        except (ConvergenceError, ResourceError) as error:
+            return _kept(model, error)
         made = _with(model, ranker, fitted.replaced(recipe, fitted.drift))
         return self.pipeline.named(table, made)
+
+
+def _kept(model: PipelineModel, error: Exception) -> PipelineModel:
+    _log.warning("the rows that were held out do not train: %s", error)
+    return model
 
 
 def _with(model: PipelineModel, ranker: Any, recipe: Any = None) -> PipelineModel:

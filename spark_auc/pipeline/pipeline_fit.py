@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from spark_auc.errors import ConfigError, ConvergenceError, ResourceError
+from spark_auc.errors import ConfigError, ConvergenceError, HoldOutError, ResourceError
 from spark_auc.pipeline.ranker_fit import RankerFit
 from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
 from spark_auc.pipeline.recipe_ranker import (
@@ -155,13 +155,13 @@ class PipelineFit:
             return model
         label = values["labelCol"], values["positiveLabel"]
         row = values.get("weightCol"), values.get("keyCol")
-        paired = estimator.paired(table, recipe, _PAIRS, label, *row)
-        if not (pairs := paired.recipe.pairs):
-            return model
-        alone = paired.replaced(replace(paired.recipe, pairs=()), paired.drift)
         try:
+            paired = estimator.paired(table, recipe, _PAIRS, label, *row)
+            if not (pairs := paired.recipe.pairs):
+                return model
+            alone = paired.replaced(replace(paired.recipe, pairs=()), paired.drift)
             models = [self._fitted(table, each, by_values=True) for each in (alone, paired)]
-        except (ConvergenceError, ResourceError) as error:
+        except (ConvergenceError, HoldOutError, ResourceError) as error:
             _log.warning("pairs of columns are left out: %s", error)
             return model
         selections = [made.ranker.summary.selection for made in models]

@@ -177,10 +177,7 @@ class Retrain(Section):
                 "prior without training.segmentCol, whose folds hold out rows of the champion's "
                 "window; leave out one of them"
             )
-        if self.features and (
-            "auto" in (self.features.crosses, self.features.pairs)
-            or type(self.features.pairs) is int
-        ):
+        if self.features and (self.features.crosses == "auto" or type(self.features.pairs) is int):
             raise ValueError(
                 "features.pairs and features.crosses without a choice, as its rows are held out; "
                 "choose them in the job train, and set features.recipe to its model"

@@ -46,7 +46,7 @@ def column_facts(
     """
     fold, kinds = folding(exact=table.exact_names), dict[str, list[str]]()
     for column in fitted.recipe.columns:
-        kinds.setdefault(fold(column.name), []).append(type(column).__name__.lower())
+        kinds.setdefault(fold(column.name), []).append(column.kind)
     missing = fitted.drift.missing() if fitted.drift else {}
     counts = {fold(name): count for name, (_, count) in missing.items()}
     role_of = {fold(name): role for role, name in roles.items() if name}

@@ -72,7 +72,7 @@ class FeatureRecipeModel(ModelStage, Model, settings=RecipeModelSettings):
 
     def _repr_html_(self) -> str:
         columns = self.recipe.own_columns
-        kinds = [(column.name, type(column).__name__.lower(), column.type) for column in columns]
+        kinds = [(column.name, column.kind, column.type) for column in columns]
         joint = [(name, "", "") for name in parts(self.recipe)[len({c.name for c in columns}) :]]
         table = html.table(["column", "as", "type"], [*kinds, *joint])
         return html.page(f"{self.uid}: {self.recipe.size} features", table)
