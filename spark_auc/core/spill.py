@@ -22,7 +22,8 @@ IN_MEMORY = 16 * 2**20
 class Spill:
     """A temporary file of this process.
 
-    It has no name where the system allows this, and ends with its last user, even a killed one.
+    It has no name where the system allows this, which then deletes it when the process ends, even
+    if it is killed.
     """
 
     def __init__(self) -> None:

@@ -229,7 +229,7 @@ class MethodFit:
         return RawRows(sample.columns, sample.y, sample.weight, sample.groups)
 
     def trained_again(self, table: Table, features: RawFeatures, summary: TrainingSummary) -> Any:
-        """The recipe and the ranker of other rows, with the candidate and penalty of a fit.
+        """The recipe and the ranker of more rows, with the candidate and penalty of a fit.
 
         Trees that grew from all rows of the fit grow again.
 

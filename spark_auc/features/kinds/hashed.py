@@ -88,11 +88,17 @@ class Hashed(Named):
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The numbers that have the first of `words`, for systems without these words."""
+        """Numbers with which SQL and ONNX compare values, one for each of the first `words`.
+
+        None where these systems cannot tell the words of values.
+        """
         return None
 
     def unknown(self, column: Column) -> int | None:
-        """Number of rows whose value was not in the rows of the fit; None if tokens tell it."""
+        """Number of rows whose value was not in the rows of the fit.
+
+        None where new values have tokens of their own, which are counted.
+        """
         return None
 
     @property

@@ -20,7 +20,7 @@ FillNumbers: TypeAlias = Callable[[int, NDArray[np.int32], Float], None]
 
 
 class Sql(Protocol):
-    """The expressions of a dialect of SQL that kinds are said in."""
+    """Expressions of a dialect of SQL, from which kinds write theirs."""
 
     def number(self, value: float) -> str:
         """A literal of type double."""
@@ -36,7 +36,7 @@ class Sql(Protocol):
 
 
 class Onnx(Protocol):
-    """The operators of an ONNX graph that kinds are said in."""
+    """Operators of an ONNX graph, from which kinds build theirs."""
 
     def add(self, operator: str, *inputs: str) -> str:
         """The result of an operator."""
@@ -52,7 +52,7 @@ class Onnx(Protocol):
 
 
 class Constants(NamedTuple):
-    """What the kernel of single rows knows of an entry.
+    """Constants of an entry, for the kernel of single rows.
 
     Parameters
     ----------
