@@ -21,7 +21,7 @@ from spark_auc.pipeline.estimators import (
 )
 from spark_auc.pipeline.method_fit import ADDED
 from spark_auc.pipeline.models import PipelineModel
-from spark_auc.pipeline.pipeline_fit import KNOTS
+from spark_auc.pipeline.pipeline_fit import DEFAULT_RECIPE
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
@@ -95,10 +95,11 @@ def train(
 ) -> Trained:
     """Train a ranker of raw rows for AUC, and measure it on rows that are held out.
 
-    Columns become features by a recipe whose kinds, knots and penalty the training rows choose;
-    columns that may contain the label are left out, which the log says. Fields of structs are
-    columns of the names of their paths, such as ``user.age``. Rows of a file or in memory
-    are trained on in this process, those of a Spark DataFrame by Spark's tasks.
+    Columns become features by a recipe whose kinds the training rows choose, as they choose the
+    penalty and the smoothness of curves. Columns that may contain the label are left out, which the
+    log says. Fields of structs are columns of the names of their paths, such as ``user.age``. Rows
+    of a file or in memory are trained on in this process, those of a Spark DataFrame by Spark's
+    tasks.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ def train(
         estimator: Any = MethodEstimator(RecipeEstimator(**given), ranker, added)
     else:
         if ranker.selects:
-            given = {"numKnots": list(KNOTS), "pairs": "auto"} | given
+            given = {**DEFAULT_RECIPE, **given}
+            ranker = ranker if "smoothness" in settings else ranker.smooth
         estimator = PipelineEstimator([RecipeEstimator(**given), ranker])
     model = estimator.fitted(table)
     if held_out is None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spark_auc.core.moments.curves import Curves
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError, ResourceError, some_of
@@ -176,6 +177,12 @@ class Recipe:
         first = {c.name: last - k for k, c in enumerate(reversed(self.numeric))}
         has = self.missing == "indicator"
         return tuple(has and first[c.name] == k for k, c in enumerate(self.numeric))
+
+    @property
+    def curves(self) -> Curves:
+        """The features of numeric entries whose weights are heights of curves."""
+        both = zip(self.numeric, self.starts, strict=False)
+        return Curves(tuple((first, column.heights) for column, first in both))
 
     @property
     def size(self) -> int:

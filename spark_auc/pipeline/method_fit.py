@@ -64,7 +64,7 @@ _CONTRARY = (
 # Settings of a recipe to which a choice adds, where they are not set: `trees` are those of
 # `spark_auc.training.tree_candidates`.
 ADDED = ("pairs", "crosses", "trees")
-_VALUES: dict[str, Any] = {"unit": False, "pairs": 20, "crosses": "auto"}
+_VALUES: dict[str, Any] = {"unit": False, "numKnots": 20, "pairs": 20, "crosses": "auto"}
 # Above so many rows, trees that grow anew in each fold take too long.
 _MOST_TREE_ROWS = 250_000
 
@@ -109,7 +109,7 @@ class MethodFit:
             return recipe
         if recipe.values()["pairs"] == "auto":
             recipe = recipe.with_values(pairs=_VALUES["pairs"])
-        values = {name: _VALUES[name] for name in ("unit", *added) if name in _VALUES}
+        values = {name: _VALUES[name] for name in ("unit", "numKnots", *added) if name in _VALUES}
         self._grows = "trees" in added and not recipe.isSet("trees")
         return recipe.with_values(**{k: v for k, v in values.items() if not recipe.isSet(k)})
 
@@ -133,11 +133,6 @@ class MethodFit:
         )
         if isinstance(recipe, RecipeFit):
             unit = recipe.values()["unit"]
-            if len(recipe.knots()) > 1:
-                raise ConfigError(
-                    f"found numKnots {list(recipe.knots())} for a choice of methods, expected one "
-                    "number; set one"
-                )
         if unit:
             raise ConfigError(
                 "found unit = True for a choice of methods, expected False: the blocks of a row of "
@@ -154,7 +149,8 @@ class MethodFit:
         self.check()
         ranker = self.pipeline.ranker
         assert isinstance(ranker, PairMomentsFit)
-        (fitted,) = self.pipeline.recipes(table).values()
+        fitted = self.pipeline.fitted_recipe(table)
+        assert fitted is not None, "a choice of methods has a recipe"
         recipe = fitted.recipe
         # Equal rows of one candidate may differ in another.
         features = replace(fitted.input_features(table), by_values=True)
@@ -165,7 +161,10 @@ class MethodFit:
         grown = recipe.trees.grown if recipe.trees and of_fit else None
         chose = recipe.chosen_by if of_fit else None
         settings = MethodSettings(
-            replace(folds, never_held_out=grown or chose), frozenset([LEAVES] if grown else [])
+            replace(folds, never_held_out=grown or chose),
+            frozenset([LEAVES] if grown else []),
+            curves=recipe.curves,
+            smoothness=ranker.smooth.factors,
         )
         rows = TableRows.of(table, columns)
         comparison = compare_methods(rows, blocks_of(recipe), settings)
@@ -269,12 +268,14 @@ class MethodFit:
         estimator = kind(regParam=penalty.regParam, standardization=False, **shared)
         # The key says which rows grew trees.
         columns = estimator.resolved(table, features, values["keyCol"])
-        rows = TableRows.of(table, columns)
+        rows, curves = TableRows.of(table, columns), features.recipe.curves
         if candidate:
             result = train_grown(rows, candidate, penalty, Prior.of_trees(features.recipe))
         elif loss == "hinge":
-            result = train_hinge(rows, HingeSettings(penalty.regParam, standardize=False))
+            settings = HingeSettings(penalty.regParam, standardize=False, curves=curves)
+            settings = replace(settings, smoothness=penalty.smoothness)
+            result = train_hinge(rows, settings)
         else:
-            settings = TrainingSettings(reg_params=(penalty.regParam,), standardize=False)
-            result = train(rows, settings)
+            of_squared = TrainingSettings(standardize=False, curves=curves).of(penalty)
+            result = train(rows, replace(of_squared, chosen=False))
         return estimator.made(result, columns)

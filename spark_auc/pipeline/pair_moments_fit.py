@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from spark_auc.core.labels import Label
+from spark_auc.core.moments.curves import Curves
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.pipeline.has_settings import HasSettings
@@ -23,6 +24,10 @@ from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
 from spark_auc.training.train import train
+
+# Factors of the roughness of curves to choose from.
+SMOOTHNESS = (0.1, 1.0, 10.0, 100.0)
+_WITHOUT_SMOOTHNESS = ("segmentCol", "prior", "estimator", "covariance")
 
 
 class PairMomentsFit(FoldsFit):
@@ -41,7 +46,25 @@ class PairMomentsFit(FoldsFit):
     def selects(self) -> bool:
         """See `RankerFit.selects`."""
         regs, mixes = self.penalties()
-        return regs is None or len(regs) * len(mixes) != 1
+        several = len(self.factors) > 1
+        return several or regs is None or len(regs) * len(mixes) != 1
+
+    @property
+    def smooth(self) -> Self:
+        """The estimator that chooses a smoothness, where no other setting contradicts it."""
+        values, names = self.values(), ("smoothness", *_WITHOUT_SMOOTHNESS)
+        given = any(values[name] != self.SETTINGS[name].setting.default for name in names)
+        if given or not self.selects or any(self.penalties()[1]):
+            return self
+        return self.with_values(smoothness="auto")
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """Factors of the roughness of curves to choose from; none without a penalty of it."""
+        smoothness = self.values()["smoothness"]
+        if smoothness == "auto":
+            return SMOOTHNESS
+        return () if smoothness is None else (smoothness,)
 
     @property
     def has_folds(self) -> bool:
@@ -63,6 +86,8 @@ class PairMomentsFit(FoldsFit):
             self.refuse(f"estimator {values['estimator']!r}", "segmentCol", "maxFPR")
             if values["numPairs"] != "auto":
                 self.refuse(f"numPairs {values['numPairs']}", "pairTol")
+        if self.factors:
+            self.refuse("smoothness", *_WITHOUT_SMOOTHNESS)
         if values["segmentCol"] is not None:
             self.refuse(f"segmentCol {values['segmentCol']!r}", "maxFPR")
         kind = self.approximation.kind
@@ -147,6 +172,11 @@ class PairMomentsFit(FoldsFit):
         folds, prior = self.held_out(folds, columns), self.prior_for(columns.features)
         approximation = self.approximation_for(columns.features)
         settings = replace(settings, folds=folds, prior=prior, approximation=approximation)
+        if self.factors:
+            curves = curves_of(columns.features)
+            settings = replace(
+                settings, curves=curves, smoothness=self.factors if curves.spans else ()
+            )
         if penalty is not None:
             settings = settings.of(penalty)
         result = train(TableRows.of(table, columns), settings)
@@ -165,6 +195,16 @@ class PairMomentsFit(FoldsFit):
         regParam, elasticNetParam = result.penalty.regParam, result.penalty.elasticNetParam
         model = super().model_from(result, positive, names, labels)
         return model.with_values(regParam=regParam, elasticNetParam=elasticNetParam)
+
+
+def curves_of(features: Features) -> Curves:
+    """The curves of features of a recipe; `ConfigError` for other features."""
+    if not isinstance(features, RawFeatures):
+        raise ConfigError(
+            "found smoothness of features that are not of a recipe, expected those of a recipe, "
+            "whose splines are curves; leave it out"
+        )
+    return features.recipe.curves
 
 
 def check_covariance(estimator: HasSettings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
 from spark_auc.pipeline.recipe_ranker import (
     check_choices,
     named_by_tokens,
-    recipes_for,
+    recipe_for,
     suited,
     with_head,
 )
@@ -23,14 +24,13 @@ from spark_auc.pipeline.same_rows import SameRows
 from spark_auc.solvers.candidates import simplest, standard_error
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
-from spark_auc.training.knots import KnotSelection
 
 M = TypeVar("M")
 
 _log = logging.getLogger(__name__)
 
-# Numbers of knots to choose from: linear effects, the default, and effects that take many rows.
-KNOTS = (2, 16, 48)
+# Settings of the recipe of a table of which nothing is known.
+DEFAULT_RECIPE: Mapping[str, Any] = {"numKnots": 20, "pairs": "auto"}
 # Most pairs of columns that are tried, and most rows of which they are.
 _PAIRS, _MOST_PAIRED_ROWS = 20, 250_000
 
@@ -124,13 +124,8 @@ class PipelineFit:
             return self.named(table, self.pipeline_model(ranker, fitted))
         if self.learner is not self.ranker:
             _log.info("standardization is false: the recipe gives rows of unit length")
-        recipes = self.recipes(table)
-        recipe: RecipeModel | None
-        if len(recipes) > 1:
-            recipe, model = self._chosen(table, recipes)
-        else:
-            recipe = next(iter(recipes.values()), None)
-            model = self._fitted(table, recipe)
+        recipe = self.fitted_recipe(table)
+        model = self._fitted(table, recipe)
         if isinstance(self.recipe, RecipeFit) and self.recipe.values()["pairs"] == "auto":
             assert recipe is not None, "a recipe of these settings"
             model = self._with_pairs(table, self.recipe, recipe, model)
@@ -160,7 +155,10 @@ class PipelineFit:
             if not (pairs := paired.recipe.pairs):
                 return model
             alone = paired.replaced(replace(paired.recipe, pairs=()), paired.drift)
-            models = [self._fitted(table, each, by_values=True) for each in (alone, paired)]
+            # Choosing it once more takes four times as long.
+            smooth = summary.smoothness
+            given = {} if smooth is None else {"smoothness": smooth}
+            models = [self._fitted(table, each, True, given) for each in (alone, paired)]
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             _log.warning("pairs of columns are left out: %s", error)
             return model
@@ -180,36 +178,9 @@ class PipelineFit:
             told["standardError"],
         )
         chosen = models[1] if is_better else model
-        kept = {"numKnots": knots} if (knots := summary.selection.get("numKnots")) else {}
-        selection = chosen.ranker.summary.selection | kept | {"pairs": told}
+        selection = chosen.ranker.summary.selection | {"pairs": told}
         return chosen.with_ranker(
             chosen.ranker.with_summary(replace(chosen.ranker.summary, selection=selection))
-        )
-
-    def _chosen(self, table: Table, recipes: Mapping[int, RecipeModel]) -> tuple[RecipeModel, Any]:
-        """The recipe whose penalty ranks held-out rows best, and its pipeline."""
-        selection, best, failure = KnotSelection(), None, None
-        for count, recipe in recipes.items():
-            try:
-                model = self._fitted(table, recipe, by_values=True)
-            except (ConvergenceError, ResourceError) as error:
-                _log.warning("%d knots are left out: %s", count, error)
-                selection.leave_out(count, str(error))
-                failure = error
-                continue
-            if selection.add(count, model.ranker.summary.selection or {}):
-                best = recipe, model
-            _log.info("%s", selection.sentence(-1))
-        if best is None:
-            assert failure is not None
-            raise failure
-        chosen = selection.as_dict()
-        _log.info("chose %s", selection.sentence(chosen["chosen"]))
-        recipe, model = best
-        summary = model.ranker.summary
-        both = (summary.selection or {}) | {"numKnots": chosen}
-        return recipe, model.with_ranker(
-            model.ranker.with_summary(replace(summary, selection=both))
         )
 
     def _fitted(
@@ -217,8 +188,9 @@ class PipelineFit:
         table: Table,
         recipe: RecipeModel | None = None,
         by_values: bool = False,
+        given: Mapping[str, Any] = MappingProxyType({}),
     ) -> Any:
-        """The pipeline of a recipe; see `RawFeatures` for ``by_values``."""
+        """The pipeline of a recipe, with further settings of the ranker; see `RawFeatures`."""
         features: Features | None = None
         if recipe:
             rows = recipe.input_features(table)
@@ -228,7 +200,7 @@ class PipelineFit:
             features = features or stage.input_features(table)
             embeddings.append(stage.fitted_before(table, features, key))
             features = embeddings[-1].features(features)
-        ranker = self.learner.fitted(table, features)
+        ranker = self.learner.with_values(**given).fitted(table, features)
         # The head of embedded features is not of the recipe's.
         recipe = recipe if embeddings else with_head(recipe, ranker)
         return self.pipeline_model(ranker, recipe, embeddings)
@@ -241,6 +213,6 @@ class PipelineFit:
         named: M = made.with_ranker(named_by_tokens(table, made.features(table), made.ranker))
         return named
 
-    def recipes(self, table: Table) -> dict[int, RecipeModel]:
-        """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""
-        return {} if self.recipe is None else recipes_for(self.ranker, table, self.recipe)
+    def fitted_recipe(self, table: Table) -> RecipeModel | None:
+        """The recipe, fitted to the rows unless it is fitted; None without one."""
+        return None if self.recipe is None else recipe_for(self.ranker, table, self.recipe)

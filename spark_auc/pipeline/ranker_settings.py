@@ -209,6 +209,24 @@ class CovarianceSettings(TypedDict, total=False):
     covarianceRank: Annotated[int, Setting("Rank of the sketches.", 50, Range(ge=1))]
 
 
+class SmoothnessSettings(TypedDict, total=False):
+    """The penalty of the roughness of curves."""
+
+    smoothness: Annotated[
+        float | Literal["auto"] | None,
+        Setting(
+            "Factor of the roughness of curves in the penalty, for rows of a recipe with splines: "
+            "the squared second differences of the heights at the knots of a column, in a unit in "
+            "which numbers of knots are alike; 'auto' chooses 0.1, 1, 10 or 100 by the AUC of "
+            "held-out folds. It needs all pairs (estimator 'exact'), and goes with no l1, prior, "
+            "segmentCol or approximate covariance; of more features than a matrix can have, "
+            "roughness has no penalty. By default each height has a ridge of its own.",
+            None,
+            Range(gt=0),
+        ),
+    ]
+
+
 class MBASettings(PairMomentsSettings, total=False):
     """Settings that `MBAClassifier` has in common with the model."""
 
@@ -245,13 +263,23 @@ class LinearRankerSettings(MBASettings, total=False):
 
 
 class MBAClassifierSettings(
-    MBASettings, SecondStepSettings, PriorSettings, CovarianceSettings, total=False
+    MBASettings,
+    SecondStepSettings,
+    PriorSettings,
+    CovarianceSettings,
+    SmoothnessSettings,
+    total=False,
 ):
     """Settings of `MBAClassifier`."""
 
 
 class MBASelectorSettings(
-    PairMomentsSettings, SecondStepSettings, PriorSettings, CovarianceSettings, total=False
+    PairMomentsSettings,
+    SecondStepSettings,
+    PriorSettings,
+    CovarianceSettings,
+    SmoothnessSettings,
+    total=False,
 ):
     """Settings of `MBASelector`."""
 

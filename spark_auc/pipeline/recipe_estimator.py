@@ -103,37 +103,30 @@ class RecipeFit(HasSettings):
         Raises
         ------
         ConfigError
-            numKnots has several numbers, or as by ``fit``.
+            pairs is "auto", or as by ``fit``.
         """
-        knots = self.knots()
-        if len(knots) > 1:
-            raise ConfigError(
-                f"found numKnots {list(knots)} of a recipe without a ranker, expected one number; "
-                "set one, or fit a RankerPipeline whose ranker chooses its penalty"
-            )
         if self.values()["pairs"] == "auto":
             raise ConfigError(
                 "found pairs 'auto' of a recipe without a ranker, expected a number or names; set "
                 "them, or fit a RankerPipeline whose ranker chooses its penalty"
             )
-        (made,) = self.candidates(table, label, others, weight, key).values()
-        return made
+        return self.fitted_to(table, label, others, weight, key)
 
-    def candidates(
+    def fitted_to(
         self,
         table: Table,
         label: tuple[str, Label | bool | None] | None = None,
         others: Collection[str] = (),
         weight: str | None = None,
         key: str | None = None,
-    ) -> dict[int, RecipeModel]:
-        """Recipes of the rows of a table by their number of knots, without equal recipes.
+    ) -> RecipeModel:
+        """The recipe of the rows of a table, to which a ranker may add pairs.
 
-        Of equal recipes, the one of the fewest knots is kept. Parameters are those of `fitted`.
+        Parameters are those of `fitted`.
         """
         self.check()
         if (own := self._in_names_of(table)) is not self:
-            return own.candidates(table, label, others, weight, key)
+            return own.fitted_to(table, label, others, weight, key)
         values: LabelledRecipeSettings = self.values()
         if grows_from_all(values["trees"]):
             raise ConfigError(
@@ -141,7 +134,6 @@ class RecipeFit(HasSettings):
                 "as the other rows are for the weights; set a lower growShare, or fit a "
                 "RankerPipeline with MBAClassifier"
             )
-        knots = self.knots()
         label = label or (values["labelCol"], values["positiveLabel"])
         others = [*others, *(name for name in (weight, key) if name)]
         summary = self._summary(table, label, others)
@@ -150,16 +142,9 @@ class RecipeFit(HasSettings):
             summary = summary._replace(
                 plan=with_trees(table, summary.plan, *trees, read=self.trees_at)
             )
-        fits = self._with_interactions(table, summary, label, weight, key)
-        made = dict[int, RecipeModel]()
-        recipes = [recipe for recipe, _ in fits]
-        for k, (count, (recipe, drift)) in enumerate(zip(knots, fits, strict=True)):
-            if recipe in recipes[:k]:
-                _log.info("%d knots give the recipe of fewer knots", count)
-                continue
-            _log.info("recipe: %s", _described(summary.plan, recipe))
-            made[count] = self.recipe_model(recipe, drift, summary.decisions)
-        return made
+        recipe, drift = self._with_interactions(table, summary, label, weight, key)
+        _log.info("recipe: %s", _described(summary.plan, recipe))
+        return self.recipe_model(recipe, drift, summary.decisions)
 
     def paired(
         self,
@@ -212,7 +197,7 @@ class RecipeFit(HasSettings):
 
         def made(sample: KeySample | None) -> RecipeModel:
             plan = replace(summary.plan, trees=growth.leaves(sample))
-            ((recipe, drift),) = summary._replace(plan=plan).fits(self.knots())
+            recipe, drift = summary._replace(plan=plan).fit()
             recipe = self._with_named_pairs(recipe, summary)
             return self.recipe_model(recipe, drift, summary.decisions)
 
@@ -228,7 +213,7 @@ class RecipeFit(HasSettings):
         values: LabelledRecipeSettings = self.values()
         kinds = self._kinds()
         settings: dict[str, Any] = {
-            "knots": self.knots()[0],
+            "knots": values["numKnots"],
             "dimension": values["dimension"],
             "crosses": self._crosses(),
             "missing": values["missing"],
@@ -261,13 +246,13 @@ class RecipeFit(HasSettings):
         label: tuple[str, Label | bool | None],
         weight: str | None,
         key: str | None,
-    ) -> list[Fit]:
-        """The recipe of each number of knots, with the same pairs and crosses."""
+    ) -> Fit:
+        """The recipe with its pairs and crosses, and counts of its rows."""
         values: LabelledRecipeSettings = self.values()
-        fits, pairs = summary.fits(self.knots()), values["pairs"]
-        chooser = with_interactions(
+        (recipe, drift), pairs = summary.fit(), values["pairs"]
+        recipe = with_interactions(
             table,
-            self._with_named_pairs(fits[0][0], summary),
+            self._with_named_pairs(recipe, summary),
             label,
             weight,
             key,
@@ -275,8 +260,7 @@ class RecipeFit(HasSettings):
             bits=values["crossBits"] if values["crosses"] == "auto" else None,
             rows=summary.rows,
         )
-        made = {name: getattr(chooser, name) for name in ("pairs", "crosses", "chosen_by")}
-        return [(replace(recipe, **made), drift) for recipe, drift in fits]
+        return recipe, drift
 
     def _with_named_pairs(self, recipe: Recipe, summary: Summary) -> Recipe:
         """The recipe with the pairs of columns that the Params name."""
@@ -290,20 +274,8 @@ class RecipeFit(HasSettings):
         values: LabelledRecipeSettings = self.values()
         return values["trees"] is not None and not values["auto"] and not self._kinds()
 
-    def knots(self) -> tuple[int, ...]:
-        """The numbers of knots to choose from."""
-        values: LabelledRecipeSettings = self.values()
-        knots = values["numKnots"]
-        return tuple(knots) if isinstance(knots, list) else (knots,)
-
     def check(self) -> None:
         """See `HasSettings.check`."""
-        knots = list(self.knots())
-        if knots != sorted(set(knots)):
-            raise ConfigError(
-                f"found numKnots {knots}, expected different numbers in ascending order; set "
-                f"numKnots to {sorted(set(knots))}"
-            )
         if (trees := self.values()["trees"]) is not None:
             tree_settings(trees)
         if not are_pairs(self._named_pairs):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias, cast
 
 from spark_auc.core.labels import Label
@@ -87,12 +86,12 @@ class Summary(NamedTuple):
         rows = self.rows if self.rows is not None else next(iter(more.values()))[0]
         return self._replace(missing={**self.missing, **more}, rows=rows)
 
-    def fits(self, knots: Sequence[int]) -> list[Fit]:
-        """The recipe of each number of knots, and counts of its rows if a pass was made."""
-        recipes = [replace(self.plan, knots=count).fitted(self.state) for count in knots]
+    def fit(self) -> Fit:
+        """The recipe, and counts of its rows if a pass was made."""
+        recipe = self.plan.fitted(self.state)
         if self.rows is None:
-            return [(recipe, None) for recipe in recipes]
-        return [(recipe, drift_of_fit(recipe, self.state, self.missing)) for recipe in recipes]
+            return recipe, None
+        return recipe, drift_of_fit(recipe, self.state, self.missing)
 
 
 def summarised(table: Table, plan: RecipePlan) -> Summary:

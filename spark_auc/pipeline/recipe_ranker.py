@@ -47,26 +47,17 @@ def with_head(recipe: M, ranker: RankerModel) -> M:
 
 
 def check_choices(recipe: RecipeFit, ranker: RankerFit) -> None:
-    """`ConfigError` for a choice of knots or pairs, and a ranker without folds to choose by."""
-    knots = list(recipe.knots())
+    """`ConfigError` for a choice of pairs, and a ranker without folds to choose by."""
     if recipe.values()["pairs"] == "auto" and not ranker.selects:
         raise ConfigError(
             f"found pairs 'auto' and a {ranker.PUBLIC} that chooses no penalty, expected a number "
             "of pairs or names, or held-out folds to choose by; set pairs to a number, or use "
             "MBAClassifier without regParam"
         )
-    if len(knots) > 1 and not ranker.selects:
-        raise ConfigError(
-            f"found numKnots {knots} and a {ranker.PUBLIC} that chooses no penalty, "
-            "expected one number, or held-out folds to choose from; set one number, or use "
-            "MBAClassifier without regParam"
-        )
 
 
-def recipes_for(
-    ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel
-) -> dict[int, RecipeModel]:
-    """The recipes of rows by number of knots, with the columns of the ranker's settings.
+def recipe_for(ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel) -> RecipeModel:
+    """The recipe of rows, fitted with the columns of the ranker's settings.
 
     Parameters
     ----------
@@ -75,15 +66,15 @@ def recipes_for(
     table
         The rows.
     recipe
-        The recipe; a fitted one is the only one.
+        The recipe; a fitted one stays.
     """
     if not isinstance(recipe, RecipeFit):
-        return {0: recipe}
+        return recipe
     values = ranker.values()
     label = values["labelCol"], values["positiveLabel"]
     others = [values[name] for name in ("foldCol", "orderCol") if values.get(name)]
     row = values.get("weightCol"), values.get("keyCol")
-    return recipe.candidates(table, label, others, *row)
+    return recipe.fitted_to(table, label, others, *row)
 
 
 def named_by_tokens(table: Table, features: Features, ranker: RankerModel) -> Any:

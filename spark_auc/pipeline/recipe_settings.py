@@ -43,10 +43,10 @@ class RecipeSettings(TypedDict, total=False):
     ]
     leaveOut: Annotated[list[str] | None, Setting("Columns that auto does not use.")]
     numKnots: Annotated[
-        int | list[int],
+        int,
         Setting(
-            "Most knots of a spline. Of several numbers, ascending, a RankerPipeline takes the one "
-            "with the best AUC on held-out folds, which the ranker must use to choose its penalty.",
+            "Most knots of a spline. With a penalty of the roughness of curves (smoothness of "
+            "MBAClassifier) more of them do no harm.",
             16,
             Range(ge=2),
         ),

@@ -25,7 +25,7 @@ _SHARE = 0.8
 # Settings of the ranker that contradict this training.
 _CONTRARY = (
     *("estimator", "prior", "segmentCol", "keepMoments", "maxFPR", "covariance"),
-    *("numFolds", "foldCol", "selectionRule", "seed"),
+    *("numFolds", "foldCol", "selectionRule", "seed", "smoothness"),
 )
 
 
@@ -74,7 +74,6 @@ class SameRows:
             found += [name] * (stage.isSet(name) and stage.values()[name])
         found += ["crosses 'auto'"] * (made["crosses"] == "auto")
         found += [f"pairs {made['pairs']}"] * isinstance(made["pairs"], int | str)
-        found += [f"numKnots {made['numKnots']}"] * (len(recipe.knots()) > 1)
         if found:
             raise ConfigError(
                 f"found {', '.join(found)} with growShare 1, expected none of them: the trees are "

@@ -14,11 +14,16 @@ from spark_auc.core.types import Float
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate penalty, in Spark ML's Params, and whether its centre is the prior or 0."""
+    """A candidate penalty, in Spark ML's Params, and whether its centre is the prior or 0.
+
+    Its smoothness is that of `spark_auc.core.moments.curves.Curves`; None where their roughness has
+    no penalty.
+    """
 
     regParam: float
     elasticNetParam: float
     prior: bool = False
+    smoothness: float | None = None
 
     @property
     def penalty(self) -> ElasticNet:
@@ -102,6 +107,7 @@ class Selection:
             return None if np.isnan(value) else float(value)
 
         has_prior = any(c.prior for c in self.candidates)
+        is_smooth = any(c.smoothness is not None for c in self.candidates)
         rows = [
             {
                 "regParam": c.regParam,
@@ -112,6 +118,7 @@ class Selection:
                 "folds": [number(auc) for auc in by_fold],
                 "leftOut": reason,
                 **({"prior": c.prior} if has_prior else {}),
+                **({"smoothness": c.smoothness} if is_smooth else {}),
             }
             for c, mean, error, nonzeros, by_fold, reason in zip(
                 self.candidates,
@@ -141,23 +148,27 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
         The ``l`` penalties.
     auc : (l, k)
         AUC of each penalty on each held-out fold; NaN for penalties that were left out, at least
-        one of which remains. Of mean AUCs within `TIE`, that of the strongest penalty is the best.
+        one of which remains. Of mean AUCs within `TIE`, that of the smoothest and strongest penalty
+        is the best.
     one_standard_error
         Whether to choose the strongest penalty whose mean AUC is within one standard error of the
-        best, among those with the best one's elasticNetParam and centre (Breiman et al. 1984),
-        instead of the one with the best mean AUC.
+        best, among those with the best one's elasticNetParam, centre and smoothness (Breiman et al.
+        1984), instead of the one with the best mean AUC.
     """
     mean = auc.mean(axis=1)
     tied = np.flatnonzero(mean >= np.nanmax(mean) - TIE).tolist()
-    best = max(tied, key=lambda i: (not candidates[i].prior, candidates[i].regParam))
+
+    def strength(i: int) -> tuple[bool, float, float]:
+        found = candidates[i]
+        return not found.prior, found.smoothness or 0.0, found.regParam
+
+    best = max(tied, key=strength)
     if not one_standard_error:
         return best
     least = mean[best] - auc[best].std(ddof=1) / np.sqrt(auc.shape[1])
-    kind = candidates[best].elasticNetParam, candidates[best].prior
+    kind = replace(candidates[best], regParam=0.0)
     near = [
-        i
-        for i, c in enumerate(candidates)
-        if mean[i] >= least and (c.elasticNetParam, c.prior) == kind
+        i for i, c in enumerate(candidates) if mean[i] >= least and replace(c, regParam=0.0) == kind
     ]
     return max(near, key=lambda i: candidates[i].regParam)
 

@@ -22,10 +22,7 @@ class RankerPipeline(PipelineFit, EstimatorStage, Pipeline):  # type: ignore[mis
     Params name have no effect, except those of the first stage without a recipe. A ranker of rows
     of unit length does not standardise them, unless its standardization is set.
 
-    With several numKnots the other stages are fitted for each number, on the same folds; rows of
-    equal values of the raw columns are in one fold. The number whose chosen penalty has the best
-    mean AUC on held-out folds is kept; ``ranker.summary.selection["numKnots"]`` has all. With
-    growShare 1 of the recipe's trees, see `spark_auc.pipeline.same_rows`.
+    With growShare 1 of the recipe's trees, see `spark_auc.pipeline.same_rows`.
 
     Parameters
     ----------
@@ -37,7 +34,7 @@ class RankerPipeline(PipelineFit, EstimatorStage, Pipeline):  # type: ignore[mis
     Raises
     ------
     ConfigError
-        The stages are others, or in another order; by ``fit``, there are several numKnots and no
+        The stages are others, or in another order; by ``fit``, pairs is "auto" and there is no
         penalty to choose.
 
     Examples

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ import numpy as np
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import FOLDS_AT_ONCE, give_back
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.curves import Curves
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.parallel import blas_of, cpus, in_threads
@@ -61,6 +62,8 @@ class CrossValidation:
         Number of concurrent passes.
     prior
         Centre of the penalties that have one, scaled to each fold's training rows.
+    curves
+        Blocks of weights whose roughness has a penalty.
     level_of_left_out
         Level of the log at which a penalty that is left out is named.
     """
@@ -72,6 +75,7 @@ class CrossValidation:
     at_once: int
     passes: int = 1
     prior: Prior | None = None
+    curves: Curves = field(default_factory=Curves)
     level_of_left_out: int = logging.WARNING
 
     @property
@@ -141,11 +145,15 @@ class CrossValidation:
             quadratic, scale = fold
             remaining = [i for i in order if not left_out[i]]
             solved: dict[int, Solution] = {}
-            losses = [quadratic]
-            if self.prior is not None:
-                losses.append(self.prior.centred(quadratic, scale).quadratic)
-            for has_prior, loss in enumerate(losses):
-                numbers = [i for i in remaining if candidates[i].prior == bool(has_prior)]
+            kinds: dict[tuple[bool, float | None], list[int]] = {}
+            for i in remaining:
+                kind = candidates[i].prior, candidates[i].smoothness
+                kinds.setdefault(kind, []).append(i)
+            for (has_prior, smoothness), numbers in kinds.items():
+                loss = quadratic
+                if has_prior and self.prior:
+                    loss = self.prior.centred(quadratic, scale).quadratic
+                loss = self.curves.quadratic(loss, smoothness)
                 penalties = [candidates[i].penalty for i in numbers]
                 solutions = path(loss, penalties, tol=self.tol, max_iter=self.max_iter)
                 with blas_of(loss.occurring().size):
@@ -161,7 +169,7 @@ class CrossValidation:
                     _log.log(self.level_of_left_out, words, candidates[i], left_out[i])
             W = np.zeros((next(iter(solutions.values())).w.size, len(candidates)))
             for i, solution in solutions.items():
-                W[:, i] = solution.w
+                W[:, i] = self.curves.weights(solution.w, candidates[i].smoothness)
             weights.append(W if scale is None else W / scale[:, None])
             _log.info("solved %d penalties in fold %d of %d", len(solutions), k + 1, self.folds)
             if None not in left_out:

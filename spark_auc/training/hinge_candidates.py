@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.moments.curves import Curves
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import ArrayRows
@@ -41,14 +42,17 @@ class HingeFolds:
         The fold of each row.
     standardize
         Whether the penalty applies to columns of unit variance.
+    curves
+        Curves among the features of the candidate.
     """
 
     rows: ArrayRows
     folds: Folds
     standardize: bool
+    curves: Curves = field(default_factory=Curves)
 
     def selection(
-        self, columns: Int, taught: bool, starts: Sequence[Float], reg_param: float
+        self, columns: Int, taught: bool, starts: Sequence[Float], squared: Candidate
     ) -> tuple[Selection, list[Float] | str]:
         """The AUC of a few penalties on each held-out fold, and the one with the best mean.
 
@@ -62,13 +66,16 @@ class HingeFolds:
             Whether rows that are in no fold train too.
         starts : (d,)
             The weights of the squared loss for the training rows of each fold.
-        reg_param
+        squared
             Its penalty.
         """
-        rows = self.rows.changed(*to_columns(columns))
-        training = list(FoldRows(rows, self.folds).training(taught))
+        rows, smoothness = self.rows.changed(*to_columns(columns)), squared.smoothness
+        mapped = rows.changed(self.curves.rows(columns.size, smoothness))
+        starts = [self.curves.coordinates(w, smoothness) for w in starts]
+        training = list(FoldRows(mapped, self.folds).training(taught))
         share = np.mean([violating(r, w) for r, w in zip(training, starts, strict=True)])
-        candidates = [Candidate(reg_param * float(share) * f, 0.0) for f in _FACTORS]
+        factor = squared.regParam * float(share)
+        candidates = [replace(squared, regParam=factor * f) for f in _FACTORS]
         left_out: list[str | None] = [None] * len(candidates)
         weights = []
         for k, (part, start) in enumerate(zip(training, starts, strict=True)):
@@ -82,7 +89,7 @@ class HingeFolds:
                 w = W[:, i] = solution.w if scale is None else solution.w / scale
                 if not solution.converged and left_out[i] is None:
                     left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
-            weights.append(W)
+            weights.append(self.curves.weights(W, smoothness))
         measured, uncertainty = held_out_auc(weights, rows, self.folds, _BINS)
         nonzeros = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         unsolved = [reason is not None for reason in left_out]

@@ -70,6 +70,8 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
     if left_out:
         # Hashed features have many columns that occur in no row.
         varies = column_moments(rows).varies()
+        # A knot at which no row is has a height all the same.
+        varies[: settings.curves.end] = True
         blocks = {name: columns[varies[columns]] for name, columns in blocks.items()}
         blocks = {name: columns for name, columns in blocks.items() if columns.size}
         kept, left_out = fitting(blocks, rows.memory, parts, largest)
@@ -191,10 +193,17 @@ class _Comparison:
             start, result = time.process_time(), self._result(method)
             taught, standardize = self._taught(method), self.settings.standardize
             trace = quadratics.trace(method, taught=taught, standardize=standardize)
-            candidates = [Candidate(float(value), 0.0) for value in ridge_grid(trace)]
+            curves = self.settings.curves.of_columns(method.columns(self.blocks))
+            is_smooth = quadratics is self.moments and curves.spans
+            smoothness = (is_smooth and self.settings.smoothness) or (None,)
+            candidates = [
+                Candidate(float(value), 0.0, smoothness=s)
+                for s in smoothness
+                for value in ridge_grid(trace)
+            ]
             training = quadratics.training(method, taught=taught, standardize=standardize)
             try:
-                weights, left_out = folds.train(candidates, training)
+                weights, left_out = replace(folds, curves=curves).train(candidates, training)
             except ConvergenceError as error:
                 results[method] = result.without(str(error))
                 continue
@@ -256,12 +265,14 @@ class _Comparison:
                 f"its squared loss is {behind:.4f} behind the best, more than {_REACH}"
             )
         start = time.process_time()
-        folds = HingeFolds(gathered, self.folds.held_out, self.settings.standardize)
+        columns = method.columns(self.blocks)
+        curves = self.settings.curves.of_columns(columns)
+        folds = HingeFolds(gathered, self.folds.held_out, self.settings.standardize, curves)
         selection, added = folds.selection(
-            method.columns(self.blocks),
+            columns,
             self._taught(method),
             self.weights[replace(method, loss="squared")],
-            squared.selection.candidate.regParam,
+            squared.selection.candidate,
         )
         if None not in selection.left_out:
             return result.without(str(selection.left_out[0]))

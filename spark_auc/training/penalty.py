@@ -26,7 +26,7 @@ from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import occurring, to_columns
 from spark_auc.training.held_out import held_out_auc
 from spark_auc.training.penalty_sample import PenaltySample
-from spark_auc.training.problem import Problem, TrainingRows, select_rows
+from spark_auc.training.problem import Problem, TrainingRows, fits_in_matrix, select_rows
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
 from spark_auc.training.timer import PhaseTimer
@@ -89,6 +89,9 @@ def choose_penalty(
     """
     timer = PhaseTimer()
     rows, features = gathered_occurring(rows, sampling, settings)
+    if settings.smoothness and not fits_in_matrix(rows):
+        _log.info("the roughness of curves has no penalty: it needs a matrix of all features")
+        settings = replace(settings, smoothness=())
     selected = select_rows(rows, sampling, settings.work())
     sample = PenaltySample.of(selected, settings)
     if sample is None:
@@ -235,7 +238,8 @@ def _occurring(rows: RowSource, settings: TrainingSettings) -> tuple[RowSource, 
     """Rows in memory with the features that occur, if this saves memory; and these features."""
     if not isinstance(rows, ArrayRows) or settings.prior or settings.keep_moments:
         return rows, None
-    found = occurring(rows)
+    # A knot at which no row is has a height all the same.
+    found = np.union1d(np.arange(settings.curves.end), occurring(rows))
     saved = PairMoments.nbytes(rows.dimension) - PairMoments.nbytes(found.size)
     # The rows of fewer features are a copy.
     if not found.size or saved * settings.folds.parts <= sum(
@@ -291,6 +295,7 @@ def cross_validation_of(rows: RowSource, settings: TrainingSettings) -> CrossVal
         max(1, min(folds_per_pass, folds_in_memory)),
         passes,
         settings.prior,
+        settings.curves,
     )
 
 

@@ -7,6 +7,7 @@ import logging
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.memory import MemoryBudget
 from spark_auc.core.moments.operator import (
+    column_moments,
     labelled_column_moments,
     labelled_pair_moments,
     score_moments,
@@ -73,24 +74,30 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
             selection = chosen.selection
             reg_param = selection.candidate.regParam
             timer.end("select")
-        moments = None
+        curves, smoothness, moments = settings.curves, settings.smoothness, None
+        mapped = cached
+        if smoothness is not None:
+            mapped = cached.changed(curves.rows(cached.dimension, smoothness))
         if cached.dimension <= _MATRIX and fits_in_matrix(cached):
-            moments, labels = labelled_pair_moments(cached)
+            moments, labels = labelled_pair_moments(mapped)
             columns = moments.columns()
         else:
-            columns, labels = labelled_column_moments(cached)
+            columns, labels = labelled_column_moments(mapped)
         count = int(columns.rows.sum())
         scale = columns.standard_deviation() if settings.standardize else None
         timer.end("survey")
         solution = truncated_newton(
-            PairHinge(cached, columns, reg_param, scale, _ranges(cached.memory, count)),
+            PairHinge(mapped, columns, reg_param, scale, _ranges(cached.memory, count)),
             moments.quadratic(scale) if moments else None,
             tol=settings.tol,
             max_iter=settings.max_iter,
         ).checked(settings.on_failure)
         timer.end("solve")
-        w = solution.w if scale is None else solution.w / scale
-        scores = moments.along(w) if moments else score_moments(cached, w)
+        u = solution.w if scale is None else solution.w / scale
+        scores = moments.along(u) if moments else score_moments(mapped, u)
+        w = curves.weights(u, smoothness)
+        if mapped is not cached:
+            columns = column_moments(cached)
     result = TrainingResult(
         w,
         scores,
@@ -99,7 +106,7 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         "RankSVM",
         timer.seconds,
         solution.certificate,
-        penalty=Candidate(reg_param, 0.0),
+        penalty=Candidate(reg_param, 0.0, smoothness=smoothness),
         selection=selection,
     )
     _log.info(result.sentence())

@@ -118,6 +118,8 @@ class TrainingResult:
                 f"; regParam {self.penalty.regParam:.4g}, elasticNetParam "
                 f"{self.penalty.elasticNetParam:.4g}"
             )
+            if self.penalty.smoothness is not None:
+                text += f", smoothness {self.penalty.smoothness:g}"
         if self.certificate is not None:
             text += (
                 f"; {self.certificate.reason} after {self.certificate.iterations} iterations with "
@@ -156,6 +158,7 @@ class TrainingResult:
             form=self.form,
             reg_param=None if penalty is None else penalty.regParam,
             elastic_net_param=None if penalty is None else penalty.elasticNetParam,
+            smoothness=None if penalty is None else penalty.smoothness,
             selection=None if selection is None else selection.as_dict(),
             held_out=self.held_out,
             prior=self.prior,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.curves import Curves
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
@@ -60,6 +61,10 @@ class TrainingSettings:
     approximation
         How covariances are approximated. Other kinds than "full" need all pairs ("exact"), and go
         with no prior, kept moments or ``max_fpr``.
+    curves, smoothness
+        Blocks of weights whose roughness has a penalty, and the factors of it to choose from; see
+        `spark_auc.core.moments.curves.Curves`. They need a matrix of all pairs ("exact") and no
+        l1. Default: roughness has no penalty.
     chosen
         Whether folds of such rows chose the penalty before: the rows are gathered as they were
         then, and without features that do not occur.
@@ -85,6 +90,8 @@ class TrainingSettings:
     keep_moments: bool = False
     max_fpr: float | None = None
     approximation: Approximation = field(default_factory=Approximation)
+    curves: Curves = field(default_factory=Curves)
+    smoothness: tuple[float, ...] = ()
     chosen: bool = False
 
     def __post_init__(self) -> None:
@@ -136,15 +143,25 @@ class TrainingSettings:
                 f"found {named} with covariance {self.approximation.kind!r}, expected 'full', for "
                 f"it needs exact covariances of all pairs; leave out {named} or covariance"
             )
+        if self.smoothness and (without["estimator"] or without["prior"] or any(mixes)):
+            raise ConfigError(
+                f"found smoothness {list(self.smoothness)} with draws of pairs, a prior or an l1 "
+                "penalty, expected all pairs, the centre 0 and elasticNetParam 0; leave out one of "
+                "them"
+            )
         check_solver(self.tol, self.max_iter)
 
     @property
     def candidate(self) -> Candidate | None:
         """The penalty if it is fixed; None if it is to be chosen."""
         regs, mixes = self.reg_params or (), self.elastic_net_params
-        if not len(regs) == len(mixes) == 1:
+        if not len(regs) == len(mixes) == 1 or len(self.smoothness) > 1:
             return None
-        return Candidate(regs[0], mixes[0], self.prior is not None)
+        return Candidate(regs[0], mixes[0], self.prior is not None, self._smoothness[0])
+
+    @property
+    def _smoothness(self) -> tuple[float | None, ...]:
+        return self.smoothness or (None,)
 
     def of(self, candidate: Candidate) -> TrainingSettings:
         """The settings with a penalty that is chosen already."""
@@ -153,6 +170,7 @@ class TrainingSettings:
             reg_params=(candidate.regParam,),
             elastic_net_params=(candidate.elasticNetParam,),
             prior=self.prior if candidate.prior else None,
+            smoothness=() if candidate.smoothness is None else (candidate.smoothness,),
             chosen=True,
         )
 
@@ -162,7 +180,7 @@ class TrainingSettings:
 
     def work(self, candidate: Candidate | None = None) -> Work | None:
         """What is solved: a penalty, or all candidates in all folds; None if it needs a matrix."""
-        if self.keep_moments:
+        if self.keep_moments or self.smoothness:
             return None
         if candidate is not None:
             return Work(has_l1=candidate.penalty.l1 > 0)
@@ -185,7 +203,8 @@ class TrainingSettings:
         else:
             pairs = [(mix, value) for mix in mixes for value in values]
         centres = (False,) if self.prior is None else (False, True)
-        return [Candidate(float(value), mix, c) for c in centres for mix, value in pairs]
+        kinds = [(centre, smoothness) for centre in centres for smoothness in self._smoothness]
+        return [Candidate(float(value), mix, *kind) for kind in kinds for mix, value in pairs]
 
 
 @dataclass(frozen=True)
@@ -196,6 +215,9 @@ class HingeSettings:
     ----------
     reg_param
         Ridge factor > 0. Without one, folds choose it by the squared loss.
+    curves, smoothness
+        Blocks of weights whose roughness has a penalty, and its factor; see
+        `spark_auc.core.moments.curves.Curves`. They need a ``reg_param``.
     standardize
         Whether the penalty applies to columns of unit variance.
     tol, max_iter
@@ -218,6 +240,8 @@ class HingeSettings:
     on_failure: OnFailure = "raise"
     folds: Folds = field(default_factory=lambda: Folds(5))
     one_standard_error: bool = False
+    curves: Curves = field(default_factory=Curves)
+    smoothness: float | None = None
 
     def __post_init__(self) -> None:
         if self.reg_param is not None and not 0 < self.reg_param < np.inf:
@@ -240,6 +264,8 @@ class MethodSettings:
         with one of them do not train on these rows; the others do.
     standardize
         Whether the penalty applies to columns of unit variance.
+    curves, smoothness
+        See `TrainingSettings`. Candidates without moments have a ridge alone.
     hinge
         Whether the squared hinge is tried.
     hinge_rows
@@ -253,6 +279,8 @@ class MethodSettings:
     folds: Folds = field(default_factory=lambda: Folds(5))
     knowing: frozenset[str] = frozenset()
     standardize: bool = False
+    curves: Curves = field(default_factory=Curves)
+    smoothness: tuple[float, ...] = ()
     hinge: bool = True
     hinge_rows: int = 100_000
     largest: int = LARGEST_DIRECT

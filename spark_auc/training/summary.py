@@ -63,6 +63,9 @@ class TrainingSummary:
         (one pass over the DataFrame per solver step).
     reg_param, elastic_net_param
         The penalty.
+    smoothness
+        Factor of the roughness of curves in it; see `spark_auc.core.moments.curves.Curves`. None
+        without one.
     selection
         AUC of each candidate penalty on each held-out fold; see
         `spark_auc.solvers.candidates.Selection`. None if the penalty was fixed.
@@ -113,12 +116,14 @@ class TrainingSummary:
     covariance: dict[str, Any] | None = None
     head: list[int] | None = None
     saddle: dict[str, float] | None = None
+    smoothness: float | None = None
 
     @property
     def candidate(self) -> Candidate:
         """The penalty of the weights."""
         centred = self.prior is not None and self.prior["scale"] is not None
-        return Candidate(self.reg_param or 0.0, self.elastic_net_param or 0.0, centred)
+        factors = self.reg_param or 0.0, self.elastic_net_param or 0.0
+        return Candidate(*factors, centred, self.smoothness)
 
     def _repr_html_(self) -> str:
         certificate, selection = self.certificate or {}, self.selection or {}
@@ -155,7 +160,7 @@ class TrainingSummary:
         """The fields as JSON types."""
         fields = asdict(self)
         # Summaries of earlier versions do not have these fields.
-        for name in ("segments", "prior", "max_fpr", "covariance", "head", "saddle"):
+        for name in ("segments", "prior", "max_fpr", "covariance", "head", "saddle", "smoothness"):
             if fields[name] is None:
                 del fields[name]
         return fields

@@ -235,6 +235,7 @@ def _solve(
 
     def solved(candidate: Candidate) -> Solution:
         loss = centre.quadratic if centre and candidate.prior else quadratic
+        loss = settings.curves.quadratic(loss, candidate.smoothness)
         return solve(loss, candidate.penalty, tol=tol, max_iter=min(max_iter, steps or max_iter))
 
     steps = problem.steps
@@ -259,7 +260,8 @@ def _solve(
             "its centre at 0"
         )
     solution.checked(settings.on_failure)
-    w = solution.w if scale is None else solution.w / scale
+    w = settings.curves.weights(solution.w, candidate.smoothness)
+    w = w if scale is None else w / scale
     scores, squared_norm = problem.scores(w, scale)
     timer.end("solve")
     l2, has_draws = candidate.penalty.l2, problem.survey.arrivals is not None

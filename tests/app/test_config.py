@@ -94,17 +94,13 @@ def changed(location, value):
             "unit: false, as blocks are compared; leave out unit",
         ),
         (
-            {"train": TRAIN | {"method": "auto", "features": {"numKnots": [2, 9]}}},
-            r"auto with one number in features.numKnots: \[2, 9\]",
-        ),
-        (
             {"train": TRAIN | {"features": {}, "columns": {"features": "x", "numFeatures": 3}}},
             "columns.features, columns.numFeatures; leave out one",
         ),
         (changed(("train", "features"), {"spine": ["a"]}), "did you mean 'spline'"),
         (changed(("train", "features"), {"recipe": "a", "unit": True}), "leave out unit"),
-        (changed(("train", "features"), {"numKnots": [1, 16]}), "found 1 at .*numKnots"),
-        (changed(("train", "features"), {"numKnots": []}), "numKnots"),
+        (changed(("train", "features"), {"numKnots": 1}), "found 1 at .*numKnots"),
+        (changed(("train", "features"), {"numKnots": [2, 9]}), "numKnots"),
         (changed(("train", "features"), {"numKnots": "many"}), "numKnots"),
         (changed(("train", "features"), {"pairs": 0}), "pairs"),
         (changed(("train", "features"), {"pairs": ["ab"]}), "pairs"),
@@ -113,13 +109,6 @@ def changed(location, value):
             "different pairs of two columns in pairs",
         ),
         (changed(("train", "features"), {"pairs": [["a", "a", "b"]]}), "different pairs of two"),
-        (
-            {
-                "adadsg": TRAIN
-                | {"validation": {"path": "x"}, "checkpoint": "c", "features": {"numKnots": [2, 9]}}
-            },
-            r"one number in features.numKnots.* from \[2, 9\]; set one number",
-        ),
         (
             {"opauc": TRAIN | {"training": {"regParam": 1}, "features": {"trees": {"grow": {}}}}},
             r"features.trees.grow in the job train alone",
@@ -132,10 +121,6 @@ def changed(location, value):
                 | {"method": "auto", "features": {"trees": {"grow": {"growShare": 1}}}}
             },
             "method: auto with growShare below 1",
-        ),
-        (
-            {"opauc": TRAIN | {"training": {"regParam": 1}, "features": {"numKnots": [2, 9]}}},
-            r"one number in features.numKnots.* from \[2, 9\]; set one number",
         ),
         (
             {"opauc": TRAIN | {"training": {"regParam": 1, "segmentCol": "site"}}},

@@ -74,7 +74,7 @@ def test_a_raw_file_is_trained_scored_and_evaluated_alike(job, tmp_path, split):
     mine, theirs = models["local"], models["spark"]
     assert mine.recipe == theirs.recipe
     assert mine.summary.reg_param == theirs.summary.reg_param
-    assert trained["local"].get("numKnots") == trained["spark"].get("numKnots")
+    assert trained["local"].get("smoothness") == trained["spark"].get("smoothness")
     np.testing.assert_allclose(mine.ranker.scorer.w, theirs.ranker.scorer.w, rtol=1e-6, atol=1e-9)
     assert trained["local"]["auc"] == pytest.approx(trained["spark"]["auc"], abs=1e-9)
     scores = {}

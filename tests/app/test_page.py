@@ -108,7 +108,7 @@ def evaluation():
                 "reason": "converged",
             },
             "largestWeights": [{"feature": "c3=x", "weight": -0.4123, "standardized": 0.0212}],
-            "numKnots": None,
+            "smoothness": None,
             "methods": None,
         },
         "data": {"path": "output/test", "format": "parquet"},
@@ -307,21 +307,11 @@ def test_bounds_and_small_samples():
     assert any("Found 14.5 effective" in text for text in read.within("p"))
 
 
-def test_numbers_of_knots():
-    shared = {"standardError": 0.0123, "regParam": 0.00123, "leftOut": None}
-    failed = dict.fromkeys(["auc", "standardError", "regParam"]) | {"leftOut": "no memory"}
-    candidates = [
-        {"numKnots": 2, "auc": 0.71234} | shared,
-        {"numKnots": 16, "auc": 0.7234} | shared,
-        {"numKnots": 48} | failed,
-    ]
-    model = evaluation()["model"] | {"numKnots": {"chosen": 1, "candidates": candidates}}
-    cells = bare(model=model).within("td")
-    at = cells.index("0.7234")
-    assert cells[at : at + 4] == ["0.7234", "0.0123", "0.00123", "chosen"]
-    assert cells[at + 4 : at + 8] == ["—", "—", "—", "left out"]
-    assert cells[at - 3] == "0.7123"
-    assert "Number of knots" not in bare().within("h3")
+def test_the_smoothness_of_curves():
+    assert "smoothness of curves" not in bare().within("dt")
+    page = bare(model=evaluation()["model"] | {"smoothness": 0.1})
+    terms, values = page.within("dt"), page.within("dd")
+    assert values[terms.index("smoothness of curves")] == "0.1"
 
 
 def test_candidate_models():

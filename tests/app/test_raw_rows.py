@@ -327,47 +327,28 @@ def test_stages_on_raw_rows(job, spark, at):
 
 
 @pytest.mark.slow
-def test_numbers_of_knots_to_choose_from(job, spark, at):
-    knots, folds = [2, 7], {"label": "y", "fold": "position"}
+def test_the_smoothness_is_chosen_and_told(job, spark, at):
     data = {"path": "rows", "select": ["* except (position)", "row % 3 as position"]}
-    features = {k: v for k, v in FEATURES.items() if k != "log"}
     several = train(
         data=data,
-        columns=folds,
-        features=features | {"numKnots": knots},
-        training={},
+        columns={"label": "y", "fold": "position"},
+        features={k: v for k, v in FEATURES.items() if k != "log"} | {"numKnots": 7},
+        training={"smoothness": "auto"},
         holdout={"by": "key", "train": 0.7},
+        refit=False,
     )
     code, result = job("train", **several)
     assert code == 0, result
     version = current("model", "model")
-    aucs = {}
-    for count in knots:
-        one = several | {"features": features | {"numKnots": count}, "output": {"path": f"{count}"}}
-        code, alone = job("train", **one)
-        assert code == 0, alone
-        assert "numKnots" not in alone
-        table = json.loads(current(f"{count}", "model").read("selection.json"))
-        aucs[count] = table["candidates"][table["chosen"]]["auc"]
-    best = max(aucs, key=aucs.get)
-    assert result["numKnots"] == best
-    table = json.loads(version.read("selection.json"))["numKnots"]
-    assert {c["numKnots"]: c["auc"] for c in table["candidates"]} == aucs
-    assert knots[table["chosen"]] == best
-    assert read_recipe("model") == read_recipe(f"{best}")
-    np.testing.assert_array_equal(weights("model").w, weights(f"{best}").w)
-    assert json.loads(version.read("summary.json"))["selection"]["numKnots"] == table
-    page = version.read("report.html").decode()
-    assert "Number of knots" in page
-    assert f"{aucs[best]:.4f}" in page
-    assert json.loads(version.read("config.json"))["features"]["numKnots"] == knots
-    # A ranker of one penalty has no folds to choose from, which is known before Spark reads rows.
-    unread = {"path": "rows", "where": "no_such_column > 1"}
-    fixed = several | {"training": TRAINING, "columns": COLUMNS, "data": unread}
-    code, result = job("train", **fixed)
-    assert (code, "found numKnots [2, 7] and a MBAClassifier" in result["message"]) == (2, True)
-    code, result = job("train", **(several | {"features": features | {"numKnots": [7, 2]}}))
-    assert (code, "set numKnots to [2, 7]" in result["message"]) == (2, True)
+    table = json.loads(version.read("selection.json"))
+    chosen = table["candidates"][table["chosen"]]
+    assert result["smoothness"] == chosen["smoothness"]
+    assert f"<dd>{chosen['smoothness']:g}</dd>" in version.read("report.html").decode()
+    training = {"smoothness": chosen["smoothness"], "regParam": chosen["regParam"]}
+    one = {"training": training, "output": {"path": "one"}, "columns": COLUMNS}
+    code, alone = job("train", **(several | one))
+    assert code == 0, alone
+    np.testing.assert_allclose(weights("model").w, weights("one").w, rtol=1e-6, atol=1e-9)
 
 
 LINES = {

@@ -76,10 +76,10 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     assert Path(result["report"].removeprefix("file://")).is_file()
     assert lines[0].startswith(f"AUC {result['auc']:.4f} of held-out rows, 95% interval 0.")
     assert lines[1] == f"report: {result['report']}"
-    assert result["numKnots"] in (2, 16, 48)
+    assert result["smoothness"] in (0.1, 1, 10, 100)
     (config,) = at.glob("model/versions/*/config.json")
     features = json.loads(config.read_text())["features"]
-    assert features["numKnots"] == [2, 16, 48]
+    assert features["numKnots"] == 20
     command = lines[2].removeprefix("to score new rows: ")
     assert command == "spark-auc score --model model --data NEW_FILE --output NEW_DIRECTORY"
 
@@ -120,7 +120,6 @@ def test_a_choice_among_models(job):
     code, result, lines = job("train", "train.method=auto", **options)
     assert code == 0, result
     assert result["method"]
-    assert "numKnots" not in result
     assert lines[0].startswith(f"AUC {result['auc']:.4f} of held-out rows")
     code, result, _ = job("score", model="model", data="rows.csv", output="scores")
     assert code == 0, result
@@ -159,13 +158,13 @@ def test_json_parquet_and_a_table(job, spark):
     Path("rows.json").write_text(json.dumps(rows.to_pylist()), encoding="utf-8")
     spark.read.parquet(str(Path("rows.parquet").absolute())).createOrReplaceTempView("customers")
     for name in ("rows.parquet", "rows.json", "customers"):
-        # A number that is set is not chosen, nor is one without folds.
-        other = {"customers": "training.regParam=0.01"}.get(name, "features.numKnots=4")
+        # A smoothness that is set is not chosen, nor is one without folds.
+        other = {"customers": "training.regParam=0.01"}.get(name, "training.smoothness=null")
         overrides = "train.output.replace=true", f"train.{other}"
         code, result, _ = job("train", *overrides, data=name, label="gone", output="m")
         assert code == 0, result
         assert result["auc"] > 0.7
-        assert "numKnots" not in result
+        assert "smoothness" not in result
 
 
 LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x": list("123456")}
@@ -292,7 +291,7 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     for k in range(60):
         column[5 * k] = missing[k % len(missing)]
     columns = {"x": x + good, "a label": column, "half": [k // 150 for k in range(300)]}
-    # Neither knots nor a penalty are to be chosen.
+    # No penalty is to be chosen.
     before = ["train.features.numKnots=2", "train.training.regParam=0.01"]
     if kind == "where":
         before.append("train.data.where=half = '0'")

@@ -111,7 +111,7 @@ GROWN = {"trees": {"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 1}}}
         {"training": {"estimator": "paired", "numPairs": 5000}},
         {"select": {"regParams": [1e-3, 1e-2], "elasticNetParams": [0.0, 0.5]}},
         {"learner": "RankSVMClassifier"},
-        {"features": {"pairs": 1, "numKnots": [4, 8]}},
+        {"features": {"pairs": 1, "numKnots": 8}},
         {"features": {"spline": ["x", "z"], "auto": False, **GROWN}},
     ],
 )

@@ -96,7 +96,7 @@ def test_leaves_beside_splines_and_tokens(rows, tmp_path):
         ({}, [MBAClassifier(standardization=True)], "found standardization with"),
         ({"unit": True}, [MBAClassifier()], "found unit with"),
         ({"crosses": "auto"}, [MBAClassifier()], "found crosses 'auto' with"),
-        ({"numKnots": [2, 9]}, [MBAClassifier()], r"found numKnots \[2, 9\] with"),
+        ({}, [MBAClassifier(smoothness="auto")], "found smoothness with"),
     ],
 )
 def test_other_stages_are_refused(spark, params, stages, found):

@@ -63,19 +63,14 @@ def check_columns(features: RecipeSection | None, columns: Columns) -> None:
 
 
 def check_one_recipe(features: RecipeSection | None) -> None:
-    """`ValueError` for knots, pairs or trees that rows choose, in a job that takes rows again.
+    """`ValueError` for pairs or trees that rows choose, in a job that takes rows again.
 
-    The job holds out no folds to choose a number from. Periods are restated and batches are read
+    The job holds out no folds to choose by. Periods are restated and batches are read
     again long after the fit of the recipe: the rows that grew its trees would be among those that
     train.
     """
     if features is None:
         return
-    if isinstance(features.numKnots, list) and len(features.numKnots) > 1:
-        raise ValueError(
-            f"one number in features.numKnots, as this job holds out no folds to choose from "
-            f"{features.numKnots}; set one number, or use the recipe of a model of the job train"
-        )
     if features.pairs == "auto":
         raise ValueError(
             "a number or names in features.pairs, as this job holds out no folds to compare by; "

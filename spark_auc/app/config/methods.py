@@ -34,5 +34,3 @@ def check_method(keys: Collection[str], features: RecipeSection | None, columns:
             "method: auto with growShare below 1: trees that all rows grow are candidates where "
             "features has none; leave out trees"
         )
-    if isinstance(features.numKnots, list) and len(features.numKnots) > 1:
-        raise ValueError(f"method: auto with one number in features.numKnots: {features.numKnots}")

@@ -111,7 +111,7 @@ def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[st
         "nonzeros": summary["nonzeros"],
         "certificate": summary["certificate"],
         "largestWeights": summary["largest_weights"],
-        "numKnots": (summary["selection"] or {}).get("numKnots"),
+        "smoothness": summary.get("smoothness"),
         "pairs": (summary["selection"] or {}).get("pairs"),
         "methods": (summary["selection"] or {}).get("methods"),
     }

@@ -21,7 +21,8 @@ from spark_auc.app.jobs.engines import Engine
 from spark_auc.app.jobs.raw_labels import check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of, names_of
 from spark_auc.features.readings import FORMATS
-from spark_auc.pipeline.pipeline_fit import KNOTS
+from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
+from spark_auc.pipeline.pipeline_fit import DEFAULT_RECIPE
 from spark_auc.tables.table import Table, field_of, fields_by_name, fields_named
 from spark_auc.tables.tally import tallied
 from spark_auc.tables.text_formats import TIMES_OF_DIGITS
@@ -82,10 +83,14 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
         holdout = Split.model_validate({"by": "time", "column": time, "before": before})
         train = train.model_copy(update={"holdout": holdout})
     section = train.features
-    if section and not (train.method or section.recipe) and estimator_of(train).selects:
-        choices = {"numKnots": list(KNOTS), "pairs": "auto"}
-        free = {k: value for k, value in choices.items() if k not in section.model_fields_set}
+    ranker = estimator_of(train)
+    if section and not (train.method or section.recipe) and ranker.selects:
+        free = {k: v for k, v in DEFAULT_RECIPE.items() if k not in section.model_fields_set}
         train = train.model_copy(update={"features": section.model_copy(update=free)})
+        is_free = "smoothness" not in train.training.model_fields_set
+        if is_free and isinstance(ranker, PairMomentsFit) and ranker.smooth is not ranker:
+            training = train.training.model_copy(update={"smoothness": "auto"})
+            train = train.model_copy(update={"training": training})
     return train
 
 

@@ -273,15 +273,15 @@ def _write(
             version.write_json("method.json", methods)
     if model.ranker.moments is not None:
         version.write("moments.parquet", _moments_table(model.ranker.moments))
-    chosen, methods = (selection or {}).get("numKnots"), (selection or {}).get("methods")
+    methods = (selection or {}).get("methods")
     return {
         "model": config.output.path,
-        **({"numKnots": chosen["candidates"][chosen["chosen"]]["numKnots"]} if chosen else {}),
         **({"method": methods["candidates"][methods["chosen"]]["name"]} if methods else {}),
         "features": model.ranker.numFeatures,
         "nonzeros": summary["nonzeros"],
         "regParam": summary["reg_param"],
         "elasticNetParam": summary["elastic_net_param"],
+        **({"smoothness": summary["smoothness"]} if "smoothness" in summary else {}),
         "estimator": summary["estimator"],
         "numPairs": summary["pairs"],
         "estimatedAUC": summary["estimated_auc"],

@@ -159,6 +159,18 @@ class SymmetricTiles:
                 out[tiling.span(i), chosen] = part
         return out
 
+    def with_first(self, columns: Float) -> SymmetricTiles:
+        """The matrix with other first ``k`` rows and columns, those of ``columns`` ``(d, k)``."""
+        tiling, tiles, k = self.tiling, self.tiles.copy(), columns.shape[1]
+        for number, (i, j) in enumerate(tiling.places()):
+            rows, inside = tiling.span(i), tiling.span(j)
+            width = max(0, min(k, inside.stop) - inside.start)
+            block = tiles[number, : rows.stop - rows.start, : inside.stop - inside.start]
+            block[:, :width] = columns[rows, inside.start : inside.start + width]
+            if i == j:
+                block[:width] = block[:, :width].T
+        return SymmetricTiles(self.dimension, tiles)
+
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
         """The matrix ``(k, k)`` between ``k`` features."""
         return SymmetricTiles.of(self.columns(features)[features])

@@ -108,6 +108,11 @@ class Numeric(NumberColumn):
         """
         raise NotImplementedError
 
+    @property
+    def heights(self) -> int:
+        """Number of features, the first ones, whose weights are heights of a curve in order."""
+        return 0
+
     def names(self) -> list[str]:
         """Names of the features, without the indicator of missing values."""
         raise NotImplementedError

@@ -53,6 +53,11 @@ class Spline(Numeric):
         """See `Numeric.fitted`."""
         return cls(name, type, summary.knots(knots))
 
+    @property
+    def heights(self) -> int:
+        """See `Numeric.heights`."""
+        return len(self.knots)
+
     def names(self) -> list[str]:
         """See `Numeric.names`."""
         return [f"{self.name}: knot {text}" for text in self.knot_texts()]

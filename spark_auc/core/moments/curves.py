@@ -1,0 +1,173 @@
+"""Coordinates of weights in which a penalty of the roughness of curves is a ridge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from spark_auc.core.batch import Change
+from spark_auc.core.moments.objective import Quadratic
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.row_source import batchwise
+from spark_auc.core.types import Float, Int
+from spark_auc.errors import ConfigError, ResourceError
+
+# Factors of the squared second differences of 24 heights, and of the squared heights.
+_ROUGHNESS, _KNOTS, _RIDGE = 10 / 3, 24, 0.1
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Blocks of weights that are the heights of curves at their knots.
+
+    The penalty of a block ``v`` of ``m`` heights is
+
+        ``lambda/2 v' P v`` with ``P = s 10/3 (m/24)^3 D'D + 0.1 I``,
+
+    where ``D`` takes second differences and ``s`` is the smoothness; that of all other weights is
+    ``lambda/2 |v|^2``. The power of ``m`` makes it a multiple of the integral of the squared second
+    derivative, whatever the number of knots [1]_. In the coordinates ``u`` with ``v = R^-1 u`` and
+    ``P = R'R`` it is ``lambda/2 |u|^2``, so that solvers and certificates are those of a ridge.
+
+    Parameters
+    ----------
+    spans
+        First feature and number of features of each block, ascending and disjoint. Those of less
+        than three features have no curvature, and are left out.
+
+    Raises
+    ------
+    ConfigError
+        The blocks overlap, or are not ascending.
+
+    References
+    ----------
+    .. [1] P. H. C. Eilers, B. D. Marx. Flexible Smoothing with B-splines and Penalties. Statistical
+       Science 11 (1996), 89-121.
+    """
+
+    spans: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        curved = tuple((first, size) for first, size in self.spans if size > 2)
+        object.__setattr__(self, "spans", curved)
+        ends = [0, *(first + size for first, size in curved)]
+        if any(first < end for (first, _), end in zip(curved, ends, strict=False)):
+            raise ConfigError(
+                f"found the blocks {list(curved)} (first feature and number), expected ascending "
+                "ones without common features; change the blocks"
+            )
+
+    @property
+    def end(self) -> int:
+        """Number of features up to the last block."""
+        return sum(self.spans[-1]) if self.spans else 0
+
+    def of_columns(self, columns: Int) -> Curves:
+        """The blocks whose features are all among ``columns`` ``(d,)``, ascending, by their places.
+
+        Parts of a block are no curve.
+        """
+        places = ((int(np.searchsorted(columns, first)), first, size) for first, size in self.spans)
+        return Curves(
+            tuple(
+                (place, size)
+                for place, first, size in places
+                if np.array_equal(columns[place : place + size], np.arange(first, first + size))
+            )
+        )
+
+    def weights(self, u: Float, smoothness: float | None) -> Float:
+        """Weights ``(d,)`` by their coordinates ``(d,)``; the same without a smoothness."""
+        out = u.copy()
+        for span, inverse in self._inverses(smoothness):
+            out[span] = inverse @ u[span]
+        return out
+
+    def coordinates(self, w: Float, smoothness: float | None) -> Float:
+        """Coordinates ``(d,)`` of weights ``(d,)``; the same without a smoothness."""
+        out = w.copy()
+        for span, inverse in self._inverses(smoothness):
+            out[span] = linalg.solve_triangular(inverse, w[span])
+        return out
+
+    def rows(self, dimension: int, smoothness: float | None) -> Change:
+        """The change after which coordinates score rows of ``dimension`` features."""
+        if smoothness is None:
+            return lambda batches: batches
+        blocks, end = list[Any](), 0
+        for span, inverse in self._inverses(smoothness):
+            blocks += [sparse.identity(span.start - end), inverse]
+            end = span.stop
+        T = sparse.block_diag([*blocks, sparse.identity(dimension - end)], format="csr")
+        return batchwise(lambda batch: batch._replace(X=batch.X @ T))
+
+    def quadratic(self, loss: Quadratic, smoothness: float | None) -> Quadratic:
+        """A quadratic of weights as one of their coordinates; the same without a smoothness.
+
+        Raises
+        ------
+        ResourceError
+            There is no matrix.
+        """
+        if smoothness is None or not self.spans:
+            return loss
+        if not isinstance(loss.Sigma, SymmetricTiles):
+            raise ResourceError(
+                f"found {loss.dimension} features, expected few enough for their matrix, by which "
+                "the roughness of curves has a penalty; set smoothness to null"
+            )
+        columns, mu = loss.Sigma.columns(np.arange(self.end)), loss.mu.copy()
+        # Rounding errors of an element of the matrix are at most the product of two of these.
+        root = np.sqrt(np.maximum(loss.diagonal, 0.0))
+        error = None if loss.blur is None else np.sqrt(loss.blur) * root
+        unit = root.copy()
+        for span, inverse in self._inverses(smoothness):
+            columns[:, span] = columns[:, span] @ inverse
+            mu[span] = inverse.T @ mu[span]
+            unit[span] = np.abs(inverse).T @ root[span]
+            if error is not None:
+                error[span] = np.abs(inverse).T @ error[span]
+        for span, inverse in self._inverses(smoothness):
+            columns[span] = inverse.T @ columns[span]
+        Sigma = loss.Sigma.with_first(columns)
+        diagonal = Sigma.diagonal()
+        varies = diagonal > 0
+        blur = None
+        if error is not None:
+            blur = np.divide(error**2, diagonal, out=np.zeros_like(error), where=varies)
+        longest = (unit[varies] / np.sqrt(diagonal[varies])).max(initial=1.0)
+        return replace(
+            loss, Sigma=Sigma, mu=mu, blur=blur, mu_rounding=loss.mu_rounding * float(longest)
+        )
+
+    def _inverses(self, smoothness: float | None) -> Iterator[tuple[slice, Float]]:
+        """Each block, and ``R^-1`` of it."""
+        if smoothness is None:
+            return
+        made = {size: _inverse(size, smoothness) for size in self._sizes}
+        for first, size in self.spans:
+            yield slice(first, first + size), made[size]
+
+    @cached_property
+    def _sizes(self) -> frozenset[int]:
+        return frozenset(size for _, size in self.spans)
+
+
+def penalty(size: int, smoothness: float) -> Float:
+    """The matrix ``P`` ``(m, m)`` of a block of ``m`` heights; see `Curves`."""
+    differences = np.diff(np.eye(size), 2, axis=0)
+    factor = smoothness * _ROUGHNESS * (size / _KNOTS) ** 3
+    matrix: Float = factor * differences.T @ differences + _RIDGE * np.eye(size)
+    return matrix
+
+
+def _inverse(size: int, smoothness: float) -> Float:
+    root = linalg.cholesky(penalty(size, smoothness))
+    inverse: Float = linalg.solve_triangular(root, np.eye(size))
+    return inverse

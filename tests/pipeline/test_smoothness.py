@@ -1,0 +1,132 @@
+"""The smoothness of curves in a pipeline: its choice, its refit, and what contradicts it."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import linalg
+
+from spark_auc import train
+from spark_auc.errors import ConfigError
+from spark_auc.pipeline.estimators import MBAEstimator, PipelineEstimator, RecipeEstimator
+from spark_auc.serving.tables import columns_of
+from spark_auc.tables.arrow_table import ArrowTable
+
+
+def frame(n=600, seed=0):
+    """A wave, a line, and words; some numbers are missing."""
+    rng = np.random.default_rng(seed)
+    wave, line = rng.uniform(size=n), rng.normal(size=n)
+    word = rng.choice(list("abc"), n)
+    y = np.sin(7 * wave) + 0.3 * line + (word == "a") + 0.6 * rng.normal(size=n) > 0.5
+    wave[rng.random(n) < 0.05] = np.nan
+    return pd.DataFrame({"wave": wave, "line": line, "word": word, "y": y})
+
+
+def fitted(rows, recipe=(), **settings):
+    stages = [
+        RecipeEstimator(labelCol="y", **dict(recipe)),
+        MBAEstimator(labelCol="y", **settings),
+    ]
+    return PipelineEstimator(stages).fitted(ArrowTable.of(pa.Table.from_pandas(rows)))
+
+
+@pytest.mark.parametrize("standardization", [False, True])
+def test_weights_are_those_of_the_penalty_on_all_pairs(standardization):
+    rows = frame()
+    settings = {"regParam": 0.02, "smoothness": 5.0, "standardization": standardization}
+    model = fitted(rows, {"numKnots": 12, "pairs": [["wave", "line"]]}, **settings)
+    recipe = model.recipe
+    X = recipe.transform(columns_of(pa.Table.from_pandas(rows), recipe)).toarray()
+    y = rows["y"].to_numpy()
+    pairs = (X[y][:, None, :] - X[~y][None, :, :]).reshape(-1, X.shape[1])
+    P = np.eye(recipe.size)
+    first = 0
+    for column in recipe.numeric:
+        m = len(column.knots)
+        assert m > 6
+        D = linalg.toeplitz([1.0] + [0.0] * (m - 3), [1.0, -2.0, 1.0] + [0.0] * (m - 3))
+        block = 5.0 * 10 / 3 * (m / 24) ** 3 * D.T @ D + 0.1 * np.eye(m)
+        P[first : first + m, first : first + m] = block
+        # Each column has an indicator of missing values.
+        first += m + 1
+    if standardization:
+        scale = X.std(axis=0, ddof=1)
+        scale[scale == 0] = 1.0
+        P *= np.outer(scale, scale)
+    w = np.linalg.lstsq(pairs.T @ pairs / len(pairs) + 0.02 * P, pairs.mean(axis=0), rcond=None)[0]
+    varies = X.std(axis=0) > 0
+    np.testing.assert_allclose(model.ranker.scorer.w[varies], w[varies], rtol=1e-6, atol=1e-9)
+    assert model.summary.certificate["reason"] == "converged"
+    assert model.summary.smoothness == 5.0
+
+
+def test_the_best_of_four_is_chosen_and_told():
+    model = fitted(frame(), {"numKnots": 20}, smoothness="auto")
+    selection = model.summary.selection
+    best = {}
+    for candidate in selection["candidates"]:
+        smoothness = candidate["smoothness"]
+        best[smoothness] = max(best.get(smoothness, 0.0), candidate["auc"])
+    assert sorted(best) == [0.1, 1.0, 10.0, 100.0]
+    chosen = selection["candidates"][selection["chosen"]]
+    assert chosen["smoothness"] == max(best, key=best.get) == model.summary.smoothness
+    for smoothness, auc in best.items():
+        alone = fitted(frame(), {"numKnots": 20}, smoothness=smoothness).summary.selection
+        assert alone["candidates"][alone["chosen"]]["auc"] == pytest.approx(auc, abs=1e-12)
+
+
+def test_more_knots_do_no_harm():
+    new = frame(4000, 1)
+    aucs = {}
+    for smoothness in (None, "auto"):
+        for knots in (8, 60):
+            model = fitted(frame(200), {"numKnots": knots}, smoothness=smoothness)
+            table = ArrowTable.of(pa.Table.from_pandas(new))
+            aucs[smoothness, knots] = model.evaluate(table).auc
+    assert aucs[None, 60] < aucs[None, 8] - 0.005
+    assert aucs["auto", 60] > aucs["auto", 8] - 0.005
+    assert aucs["auto", 60] > aucs[None, 60] + 0.01
+
+
+def test_all_rows_train_with_the_smoothness_that_was_chosen():
+    trained = train(frame(), "y")
+    alone = train(frame(), "y", refit=False)
+    assert trained.model.summary.smoothness == alone.model.summary.smoothness is not None
+    assert sum(trained.model.summary.rows.values()) == 600
+    given = alone.model.summary
+    again = fitted(frame(), {"numKnots": 20}, regParam=given.reg_param, smoothness=given.smoothness)
+    assert again.recipe.size == trained.model.recipe.size
+
+
+def test_rows_without_curves_have_a_ridge():
+    words = frame()[["word", "y"]].assign(other=lambda rows: rows["word"] == "a")
+    model = train(words, "y").model
+    assert model.summary.smoothness is None
+    assert "smoothness" not in model.summary.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"elasticNetParam": 0.5, "regParam": 0.1}, "an l1 penalty"),
+        ({"covariance": "head"}, "found covariance 'head' with smoothness"),
+        ({"estimator": "paired"}, "found estimator 'paired' with smoothness"),
+        ({"segmentCol": "word"}, "found segmentCol 'word' with smoothness"),
+    ],
+)
+def test_what_contradicts_it_is_refused(settings, found):
+    with pytest.raises(ConfigError, match=found):
+        fitted(frame(), smoothness=1.0, **settings)
+
+
+def test_features_that_are_no_recipe_are_refused():
+    table = ArrowTable.of(pa.Table.from_pandas(frame()[["line", "y"]]))
+    with pytest.raises(ConfigError, match="not of a recipe"):
+        MBAEstimator(labelCol="y", featuresCol=["line"], smoothness=1.0).fitted(table)
+
+
+@pytest.mark.parametrize("training", [{"elasticNetParam": 0.5}, {"covariance": "head"}])
+def test_the_default_gives_way_to_other_settings(training):
+    model = train(frame(), "y", training=training, features={"pairs": None}).model
+    assert model.summary.smoothness is None
