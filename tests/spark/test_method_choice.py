@@ -16,6 +16,7 @@ from spark_auc.pipeline.estimators import (
     PipelineEstimator,
     RecipeEstimator,
 )
+from spark_auc.pipeline.pair_moments_fit import SMOOTHNESS
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.settings import MethodSettings
@@ -59,7 +60,12 @@ def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
     comparison = compare_methods(
         ArrayRows([batch], recipe.size),
         blocks_of(recipe),
-        MethodSettings(Folds(5, 0, never_held_out=recipe.trees.grown), frozenset({"leaves"})),
+        MethodSettings(
+            Folds(5, 0, never_held_out=recipe.trees.grown),
+            frozenset({"leaves"}),
+            curves=recipe.curves,
+            smoothness=SMOOTHNESS,
+        ),
     )
     expected = comparison.as_dict()
     assert told["chosen"] == expected["chosen"]
