@@ -67,8 +67,9 @@ class Trained:
         return self.model.served()
 
     def score(self, rows: Any) -> Any:
-        """Scores of rows; see `ServedRanker.score`."""
-        return self.ranker.score(rows)
+        """Scores of rows in memory or of a file; see `ServedRanker.score` and `ServedRanker.read`."""
+        ranker = self.ranker
+        return ranker.score(ranker.read(rows) if isinstance(rows, str | PathLike) else rows)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, for `spark_auc.load` and ``RankerPipelineModel.load`` to read."""

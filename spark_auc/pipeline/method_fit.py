@@ -64,7 +64,7 @@ _CONTRARY = (
 # Settings of a recipe to which a choice adds, where they are not set: `trees` are those of
 # `spark_auc.training.tree_candidates`.
 ADDED = ("pairs", "crosses", "trees")
-_VALUES: dict[str, Any] = {"unit": False, "numKnots": 20, "pairs": 20, "crosses": "auto"}
+_VALUES: dict[str, Any] = {"unit": False, "numKnots": 20, "pairs": "auto", "crosses": "auto"}
 # Above so many rows, trees that grow anew in each fold take too long.
 _MOST_TREE_ROWS = 250_000
 
@@ -107,8 +107,6 @@ class MethodFit:
         self._grows = False
         if not isinstance(recipe, RecipeFit):
             return recipe
-        if recipe.values()["pairs"] == "auto":
-            recipe = recipe.with_values(pairs=_VALUES["pairs"])
         values = {name: _VALUES[name] for name in ("unit", "numKnots", *added) if name in _VALUES}
         self._grows = "trees" in added and not recipe.isSet("trees")
         return recipe.with_values(**{k: v for k, v in values.items() if not recipe.isSet(k)})
@@ -126,8 +124,13 @@ class MethodFit:
                 "found growShare 1 for a choice of methods, expected a lower one: trees that all "
                 "rows grow are candidates where the recipe has none; leave out trees"
             )
-        self.pipeline.check()
         ranker = self.ranker
+        if refused := [name for name in _CONTRARY if ranker.isSet(name)]:
+            raise ConfigError(
+                f"found {', '.join(refused)} for a choice of methods, expected none of them: "
+                "penalties are chosen on folds by hash or keyCol; leave them out"
+            )
+        self.pipeline.check()
         unit = (
             recipe.recipe.unit if recipe is not None and not isinstance(recipe, RecipeFit) else None
         )
@@ -138,18 +141,16 @@ class MethodFit:
                 "found unit = True for a choice of methods, expected False: the blocks of a row of "
                 "length 1 depend on each other; leave it out"
             )
-        if refused := [name for name in _CONTRARY if ranker.isSet(name)]:
-            raise ConfigError(
-                f"found {', '.join(refused)} for a choice of methods, expected none of them: "
-                "penalties are chosen on folds by hash or keyCol; leave them out"
-            )
 
     def fitted(self, table: Table) -> Any:
         """Fit the best model to the rows of a table; errors as of `PipelineFit.fitted`."""
         self.check()
         ranker = self.pipeline.ranker
         assert isinstance(ranker, PairMomentsFit)
-        fitted = self.pipeline.fitted_recipe(table)
+        given: dict[str, Any] = {"standardization": False}
+        if ranker.smooth.factors:
+            given["smoothness"] = ranker.smooth.values()["smoothness"]
+        fitted = self.pipeline.recipe_with_pairs(table, given)
         assert fitted is not None, "a choice of methods has a recipe"
         recipe = fitted.recipe
         # Equal rows of one candidate may differ in another.

@@ -23,6 +23,7 @@ from spark_auc.pipeline.recipe_ranker import (
 from spark_auc.pipeline.same_rows import SameRows
 from spark_auc.solvers.candidates import simplest, standard_error
 from spark_auc.tables.features import Features
+from spark_auc.tables.rows import counted
 from spark_auc.tables.table import Table
 
 M = TypeVar("M")
@@ -128,18 +129,51 @@ class PipelineFit:
         model = self._fitted(table, recipe)
         if isinstance(self.recipe, RecipeFit) and self.recipe.values()["pairs"] == "auto":
             assert recipe is not None, "a recipe of these settings"
-            model = self._with_pairs(table, self.recipe, recipe, model)
+            _, model = self._with_pairs(table, self.recipe, recipe, model, {})
         return self.named(table, model)
 
+    def recipe_with_pairs(self, table: Table, given: Mapping[str, Any]) -> RecipeModel | None:
+        """The recipe, fitted to the rows, with pairs that rank held-out rows better.
+
+        The pairs of more rows than are compared are those of a sample, uncompared.
+
+        Parameters
+        ----------
+        table
+            The rows.
+        given
+            Further settings of the ranker that compares them.
+        """
+        recipe = self.fitted_recipe(table)
+        if not isinstance(self.recipe, RecipeFit) or self.recipe.values()["pairs"] != "auto":
+            return recipe
+        assert recipe is not None, "a recipe of these settings"
+        if counted(table, self.ranker.values()["labelCol"]) > _MOST_PAIRED_ROWS:
+            return self._paired(table, self.recipe, recipe)
+        model = self._fitted(table, recipe, given=given)
+        return self._with_pairs(table, self.recipe, recipe, model, given)[0]
+
+    def _paired(self, table: Table, estimator: RecipeFit, recipe: RecipeModel) -> RecipeModel:
+        """The recipe with pairs of numeric columns that a sample of the rows chooses."""
+        values = self.ranker.values()
+        label = values["labelCol"], values["positiveLabel"]
+        row = values.get("weightCol"), values.get("keyCol")
+        return estimator.paired(table, recipe, _PAIRS, label, *row)
+
     def _with_pairs(
-        self, table: Table, estimator: RecipeFit, recipe: RecipeModel, model: Any
-    ) -> Any:
-        """The pipeline with pairs of numeric columns, where they rank held-out rows better.
+        self,
+        table: Table,
+        estimator: RecipeFit,
+        recipe: RecipeModel,
+        model: Any,
+        given: Mapping[str, Any],
+    ) -> tuple[RecipeModel, Any]:
+        """The recipe and pipeline with pairs of numeric columns, if they rank held-out rows better.
 
         Rows that choose pairs are never held out. The pipelines with and without pairs are compared
         on the same folds of the other rows.
         """
-        summary, values = model.ranker.summary, self.ranker.values()
+        summary = model.ranker.summary
         rows = sum(summary.rows.values())
         if rows > _MOST_PAIRED_ROWS:
             _log.info(
@@ -147,21 +181,19 @@ class PipelineFit:
                 "try them",
                 *(rows, _MOST_PAIRED_ROWS),
             )
-            return model
-        label = values["labelCol"], values["positiveLabel"]
-        row = values.get("weightCol"), values.get("keyCol")
+            return recipe, model
         try:
-            paired = estimator.paired(table, recipe, _PAIRS, label, *row)
+            paired = self._paired(table, estimator, recipe)
             if not (pairs := paired.recipe.pairs):
-                return model
+                return recipe, model
             alone = paired.replaced(replace(paired.recipe, pairs=()), paired.drift)
             # Choosing it once more takes four times as long.
-            smooth = summary.smoothness
-            given = {} if smooth is None else {"smoothness": smooth}
+            if summary.smoothness is not None:
+                given = {**given, "smoothness": summary.smoothness}
             models = [self._fitted(table, each, True, given) for each in (alone, paired)]
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             _log.warning("pairs of columns are left out: %s", error)
-            return model
+            return recipe, model
         selections = [made.ranker.summary.selection for made in models]
         auc = np.array([one["candidates"][one["chosen"]]["folds"] for one in selections])
         is_better = simplest(auc) == 1
@@ -177,11 +209,10 @@ class PipelineFit:
             *("chose" if is_better else "left out", len(pairs), *told["auc"]),
             told["standardError"],
         )
-        chosen = models[1] if is_better else model
+        recipe, chosen = (paired, models[1]) if is_better else (recipe, model)
         selection = chosen.ranker.summary.selection | {"pairs": told}
-        return chosen.with_ranker(
-            chosen.ranker.with_summary(replace(chosen.ranker.summary, selection=selection))
-        )
+        summary = replace(chosen.ranker.summary, selection=selection)
+        return recipe, chosen.with_ranker(chosen.ranker.with_summary(summary))
 
     def _fitted(
         self,
