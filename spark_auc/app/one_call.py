@@ -67,7 +67,7 @@ class Trained:
         return self.model.served()
 
     def score(self, rows: Any) -> Any:
-        """Scores of rows in memory or of a file; see `ServedRanker.score` and `ServedRanker.read`."""
+        """Scores of rows or of a file; see `ServedRanker.score` and `ServedRanker.read`."""
         ranker = self.ranker
         return ranker.score(ranker.read(rows) if isinstance(rows, str | PathLike) else rows)
 

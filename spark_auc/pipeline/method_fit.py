@@ -64,7 +64,7 @@ _CONTRARY = (
 # Settings of a recipe to which a choice adds, where they are not set: `trees` are those of
 # `spark_auc.training.tree_candidates`.
 ADDED = ("pairs", "crosses", "trees")
-_VALUES: dict[str, Any] = {"unit": False, "numKnots": 20, "pairs": "auto", "crosses": "auto"}
+_VALUES: dict[str, Any] = {"unit": False, "numKnots": "auto", "pairs": "auto", "crosses": "auto"}
 # Above so many rows, trees that grow anew in each fold take too long.
 _MOST_TREE_ROWS = 250_000
 

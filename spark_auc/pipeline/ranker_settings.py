@@ -219,7 +219,7 @@ class SmoothnessSettings(TypedDict, total=False):
             "the squared second differences of the heights at the knots of a column, in a unit in "
             "which numbers of knots are alike; 'auto' chooses 0.1, 1, 10 or 100 by the AUC of "
             "held-out folds. It needs all pairs (estimator 'exact'), and goes with no l1, prior, "
-            "segmentCol or approximate covariance; of more features than a matrix can have, "
+            "segmentCol or approximate covariance; where no matrix of all features is made, "
             "roughness has no penalty. By default each height has a ridge of its own.",
             None,
             Range(gt=0),

@@ -20,7 +20,7 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
 from spark_auc.pipeline.has_settings import HasSettings
-from spark_auc.pipeline.recipe_fit import Fit, Summary, chosen, summarised
+from spark_auc.pipeline.recipe_fit import MOST_KNOTS, Fit, Summary, chosen, summarised
 from spark_auc.pipeline.recipe_interactions import with_interactions
 from spark_auc.pipeline.recipe_schema import types_of
 from spark_auc.pipeline.recipe_settings import RecipeSettings, are_pairs
@@ -213,7 +213,7 @@ class RecipeFit(HasSettings):
         values: LabelledRecipeSettings = self.values()
         kinds = self._kinds()
         settings: dict[str, Any] = {
-            "knots": values["numKnots"],
+            "knots": MOST_KNOTS if values["numKnots"] == "auto" else values["numKnots"],
             "dimension": values["dimension"],
             "crosses": self._crosses(),
             "missing": values["missing"],
@@ -234,6 +234,8 @@ class RecipeFit(HasSettings):
             summary = chosen(table, plan, *label)
         else:
             summary = summarised(table, plan.widest)
+        if values["numKnots"] == "auto":
+            summary = summary.with_knots()
         if not values["trees"]:
             return summary
         settings = tree_settings(values["trees"])

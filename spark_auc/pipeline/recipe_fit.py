@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias, cast
+
+import numpy as np
 
 from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
@@ -35,6 +38,9 @@ _COLUMNS, _MISSING = "columns", "missing"
 _COLUMN_BYTES, _ROW_BYTES, _HEADER_BYTES = 700_000, 16, 4_000
 # Rows are counted, by a pass, where this may take less than the states of so many bytes.
 _WORTH_COUNTING = 1 << 27
+# Most knots of a column that are chosen, and most heights of all columns: penalties take time by
+# the cube of the number of features.
+MOST_KNOTS, _MOST_HEIGHTS = 20, 2000
 # Text of so many words a value, in some first rows, is free text.
 _FREE_TEXT, _SHOWN = 5.0, 100
 
@@ -85,6 +91,13 @@ class Summary(NamedTuple):
         more = drift_of(table, recipe).missing()
         rows = self.rows if self.rows is not None else next(iter(more.values()))[0]
         return self._replace(missing={**self.missing, **more}, rows=rows)
+
+    def with_knots(self) -> Summary:
+        """The summary with the number of knots that suits the columns of numbers and the rows."""
+        columns = max(1, len(self.plan.numeric))
+        rows = _MOST_HEIGHTS if self.rows is None else self.rows
+        knots = int(np.clip(min(rows, _MOST_HEIGHTS) // columns, 2, MOST_KNOTS))
+        return self._replace(plan=replace(self.plan, knots=knots))
 
     def fit(self) -> Fit:
         """The recipe, and counts of its rows if a pass was made."""

@@ -43,10 +43,11 @@ class RecipeSettings(TypedDict, total=False):
     ]
     leaveOut: Annotated[list[str] | None, Setting("Columns that auto does not use.")]
     numKnots: Annotated[
-        int,
+        int | Literal["auto"],
         Setting(
             "Most knots of a spline. With a penalty of the roughness of curves (smoothness of "
-            "MBAClassifier) more of them do no harm.",
+            "MBAClassifier) more of them do no harm. 'auto': 20, but at most 2,000 of all columns "
+            "together, and no more than rows per column; 2 at least.",
             16,
             Range(ge=2),
         ),

@@ -26,7 +26,7 @@ from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import occurring, to_columns
 from spark_auc.training.held_out import held_out_auc
 from spark_auc.training.penalty_sample import PenaltySample
-from spark_auc.training.problem import Problem, TrainingRows, fits_in_matrix, select_rows
+from spark_auc.training.problem import Problem, TrainingRows, select_rows
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
 from spark_auc.training.timer import PhaseTimer
@@ -89,10 +89,10 @@ def choose_penalty(
     """
     timer = PhaseTimer()
     rows, features = gathered_occurring(rows, sampling, settings)
-    if settings.smoothness and not fits_in_matrix(rows):
-        _log.info("the roughness of curves has no penalty: it needs a matrix of all features")
-        settings = replace(settings, smoothness=())
     selected = select_rows(rows, sampling, settings.work())
+    if settings.smoothness and not selected.has_matrix:
+        _log.info("the roughness of curves has no penalty, which needs a matrix of all features")
+        settings = replace(settings, smoothness=())
     sample = PenaltySample.of(selected, settings)
     if sample is None:
         problem, selection = _chosen(rows, selected, sampling, settings, timer)

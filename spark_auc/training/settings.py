@@ -180,7 +180,7 @@ class TrainingSettings:
 
     def work(self, candidate: Candidate | None = None) -> Work | None:
         """What is solved: a penalty, or all candidates in all folds; None if it needs a matrix."""
-        if self.keep_moments or self.smoothness:
+        if self.keep_moments or (candidate is not None and candidate.smoothness is not None):
             return None
         if candidate is not None:
             return Work(has_l1=candidate.penalty.l1 > 0)

@@ -136,7 +136,7 @@ def test_comments_are_the_words_of_the_settings(command, at):
     command("init", "here", "--from", "rows.csv", "--label", "gone")
     text = Path("here/config.yaml").read_text()
     output = Output.model_fields["replace"].description
-    assert "numKnots: 20" in text
+    assert "numKnots: auto" in text
     assert "smoothness: auto" in text
     # Once, though three jobs have the key.
     assert text.count(f"# {output}\n") == 1

@@ -79,7 +79,7 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     assert result["smoothness"] in (0.1, 1, 10, 100)
     (config,) = at.glob("model/versions/*/config.json")
     features = json.loads(config.read_text())["features"]
-    assert features["numKnots"] == 20
+    assert features["numKnots"] == "auto"
     command = lines[2].removeprefix("to score new rows: ")
     assert command == "spark-auc score --model model --data NEW_FILE --output NEW_DIRECTORY"
 

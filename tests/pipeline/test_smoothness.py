@@ -130,3 +130,24 @@ def test_features_that_are_no_recipe_are_refused():
 def test_the_default_gives_way_to_other_settings(training):
     model = train(frame(), "y", training=training, features={"pairs": None}).model
     assert model.summary.smoothness is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "knots"), [(600, 2, 20), (90, 9, 10), (40, 30, 2), (900, 150, 6)]
+)
+def test_the_number_of_knots_suits_columns_and_rows(rows, columns, knots):
+    numbers = np.random.default_rng(0).normal(size=(rows, columns))
+    made = pd.DataFrame(numbers, columns=[f"c{k}" for k in range(columns)]).assign(
+        y=numbers[:, 0] > 0
+    )
+    model = fitted(made, {"numKnots": "auto", "leaveOut": []}, regParam=1.0)
+    assert {len(column.knots) for column in model.recipe.numeric} == {knots}
+
+
+def test_of_more_features_than_rows_curves_have_ridges(caplog):
+    caplog.set_level("INFO")
+    numbers = np.random.default_rng(0).normal(size=(60, 90))
+    made = pd.DataFrame(numbers, columns=[f"c{k}" for k in range(90)]).assign(y=numbers[:, 0] > 0)
+    model = fitted(made, {"numKnots": 40}, smoothness="auto")
+    assert model.summary.smoothness is None
+    assert "the roughness of curves has no penalty" in caplog.text
