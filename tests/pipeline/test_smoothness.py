@@ -137,10 +137,8 @@ def test_the_default_gives_way_to_other_settings(training):
 )
 def test_the_number_of_knots_suits_columns_and_rows(rows, columns, knots):
     numbers = np.random.default_rng(0).normal(size=(rows, columns))
-    made = pd.DataFrame(numbers, columns=[f"c{k}" for k in range(columns)]).assign(
-        y=numbers[:, 0] > 0
-    )
-    model = fitted(made, {"numKnots": "auto", "leaveOut": []}, regParam=1.0)
+    made = pd.DataFrame(numbers, columns=[f"c{k}" for k in range(columns)])
+    model = fitted(made.assign(y=numbers[:, 0] > 0), {"numKnots": "auto"}, regParam=1.0)
     assert {len(column.knots) for column in model.recipe.numeric} == {knots}
 
 
