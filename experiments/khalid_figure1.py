@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.datasets import MAGIC
-from experiments.experiment import Experiment, Row, Settings
+from experiments.khalid_table2 import MAGIC
 from experiments.khalid_table4 import ALGORITHMS, best_setting, learn_epoch, mapped, nsauc, text
 from experiments.nonlinear import LANDMARKS
 from experiments.pictures import panels
+from experiments.superseded import Experiment, Row, Settings
 from experiments.training import mean_and_error, percent
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, POSITIVE
 

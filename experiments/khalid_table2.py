@@ -8,11 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from experiments.datasets import MAGIC, SETS, load
-from experiments.experiment import Experiment, Row, Settings
+from experiments.datasets import SETS, shares
+from experiments.experiment import Request
 from experiments.nonlinear import (
     EXPONENTS,
     LANDMARKS,
@@ -24,6 +25,7 @@ from experiments.nonlinear import (
 )
 from experiments.paper import KHALID_TABLE2
 from experiments.pictures import beside
+from experiments.superseded import Experiment, Row, Settings
 from experiments.training import mean_and_error, percent
 from spark_auc.core.batch import Batch
 from spark_auc.features.embedding import Embedding
@@ -34,6 +36,7 @@ from spark_auc.features.splines import Splines
 
 _log = logging.getLogger(__name__)
 
+MAGIC = "magic04.csv"
 NAMES = (MAGIC, "usps.binary", "ijcnn1")
 NOTES = {name: SETS[name].note for name in NAMES if name in SETS}
 REPEATS = 3
@@ -55,7 +58,9 @@ def run(settings: Settings) -> list[Row]:
             continue
         results = defaultdict(list)
         for seed in range(settings.seed, settings.seed + min(settings.repeats, REPEATS)):
-            train, test = standardised(*load(settings.data, name, seed))
+            train, test = standardised(
+                *shares(0.2)(Request(Path(settings.data.path), name, 0, seed))
+            )
             for method, ranker, seconds in _trained(train, seed):
                 auc = percent(ranker.scores(test.X), test.y)
                 results[method].append((auc, seconds, ranker))

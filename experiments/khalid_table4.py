@@ -7,17 +7,19 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from experiments.comparators.oam import OAM
-from experiments.datasets import load
-from experiments.experiment import Experiment, Row, Settings
+from experiments.datasets import shares
+from experiments.experiment import Request
 from experiments.khalid_table2 import NAMES, NOTES, REPEATS
 from experiments.nonlinear import LANDMARKS, nystroem, parts, standardised
 from experiments.one_pass import Algorithm, Setting
 from experiments.paper import KHALID_TABLE4
 from experiments.pictures import beside
+from experiments.superseded import Experiment, Row, Settings
 from experiments.training import mean_and_error, percent
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConvergenceError
@@ -75,7 +77,9 @@ def mapped(
     assert settings.data is not None
     for name in (name for name in only if name in settings.data.names()):
         for seed in range(settings.seed, settings.seed + min(settings.repeats, REPEATS)):
-            train, test = standardised(*load(settings.data, name, seed))
+            train, test = standardised(
+                *shares(0.2)(Request(Path(settings.data.path), name, 0, seed))
+            )
             train = train.take(np.random.default_rng(seed).permutation(train.y.size))
             embedding = nystroem(train.X, seed)
             train, test = (rows._replace(X=embedding.transform(rows.X)) for rows in (train, test))

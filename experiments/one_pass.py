@@ -1,28 +1,37 @@
-"""Test AUC of an online learner, with settings chosen on held-out training rows."""
+"""Learners of one row after another, with settings chosen on held-out training rows."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from experiments.comparators.adaauc import AdaAUC
+from experiments.comparators.ftrl import FTRL
+from experiments.comparators.logistic import OLR
+from experiments.comparators.oam import OAM
+from experiments.comparators.uniexp import UniExp
+from experiments.datasets import unit_length
+from experiments.experiment import Case, Limits, Point
 from experiments.training import percent
 from spark_auc.core.batch import Batch
 from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 from spark_auc.learners.learner import Learner
+from spark_auc.learners.opauc import OPAUC
 
 # Values of a learner's settings, by name.
 Setting = Mapping[str, Any]
 
 FOLDS = 5
-# Operations of a search up to which it uses all folds, and the full grid.
-_ALL_FOLDS, _WHOLE_GRID = 1e9, 2e9
-_CHUNK = 1000
+CHUNK = 1000
+# A search takes no fewer rows, whatever the limit of work.
+_FEWEST_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -47,85 +56,146 @@ class Algorithm:
     work: Callable[[float, int], float]
     passes: int = 1
 
+    def __call__(self, case: Case) -> Iterator[Point]:
+        """The test AUC in percent and the seconds of learning, with the chosen settings."""
+        scores, seconds = self.scores(case)
+        yield Point({"auc": percent(scores, case.test.y), "seconds": seconds})
 
-def powers(first: int, last: int) -> list[float]:
-    """The powers of 2 with exponents from ``first`` to ``last``."""
-    return [2.0**k for k in range(first, last + 1)]
+    def scores(self, case: Case) -> tuple[Float, float]:
+        """Scores of the test rows, and the seconds of learning; 0 if every setting diverges."""
+        final = scalings(case.train, case.test)
+        for setting in self.chosen(case.train, case.seed, case.limits):
+            # A learner that converged on fewer rows may diverge on all rows.
+            try:
+                start = time.perf_counter()
+                learner, test = self.learned(setting, case.seed, final)
+                seconds = time.perf_counter() - start
+                return np.asarray(learner.score(test.X)), seconds
+            except ConvergenceError:
+                continue
+        return np.zeros(case.test.y.size), 0.0
 
+    def chosen(self, rows: Batch, seed: int, limits: Limits) -> list[Setting]:
+        """Settings, the best on held-out rows first.
 
-def tested(train: Batch, test: Batch, algorithm: Algorithm, seed: int) -> float:
-    """Test AUC in percent, with the settings that are best on held-out training rows."""
-    n, d = train.X.shape
-    work = n * algorithm.work(_csr(train).nnz / n, d) * algorithm.passes
-    work *= np.prod([len(values) for values in algorithm.grid.values()])
-    held_out = np.arange(n) % FOLDS
-    parts = [
-        scalings(*(train.take(np.flatnonzero(side)) for side in (held_out != k, held_out == k)))
-        for k in range(FOLDS if FOLDS * work <= _ALL_FOLDS else 1)
-    ]
+        All folds are held out if the work allows it, otherwise one; then the whole grid is tried,
+        otherwise every other value of each setting in turn, and if need be on fewer rows.
+        """
+        n, d = rows.X.shape
+        per_row = self.work(sparse.csr_matrix(rows.X).nnz / n, d) * self.passes
+        whole = float(np.prod([len(values) for values in self.grid.values()]))
+        in_turn = sum(len(values[::2]) for values in self.grid.values())
+        most = np.inf if limits.work is None else limits.work
+        coarse = n * per_row * whole > most
+        if coarse and n * per_row * in_turn > most:
+            fewer = max(int(most / per_row / in_turn), _FEWEST_ROWS)
+            rows = rows.take(np.arange(min(n, fewer)))
+        held_out = np.arange(rows.y.size) % FOLDS
+        parts = [
+            scalings(*(rows.take(np.flatnonzero(side)) for side in (held_out != k, held_out == k)))
+            for k in range(FOLDS if FOLDS * n * per_row * whole <= most else 1)
+        ]
 
-    def mean(setting: Setting) -> float:
-        return float(np.mean([_learned(algorithm, setting, seed, part) for part in parts]))
+        def mean(setting: Setting) -> float:
+            return float(np.mean([self._auc(setting, seed, part) for part in parts]))
 
-    final = scalings(train, test)
-    ranked = _ranked(algorithm.grid, mean, coarse=work > _WHOLE_GRID)
-    # A learner that converged on fewer rows may diverge on all rows.
-    aucs = (_learned(algorithm, setting, seed, final) for setting in ranked)
-    return next((auc for auc in aucs if auc > -np.inf), 50.0)
+        if not coarse:
+            products = itertools.product(*self.grid.values())
+            candidates = [dict(zip(self.grid, values, strict=True)) for values in products]
+            return sorted(candidates, key=mean, reverse=True)
+        best = {name: values[0] for name, values in self.grid.items()}
+        ranked: list[Setting] = []
+        for name, values in self.grid.items():
+            candidates = [best | {name: value} for value in values[::2]]
+            ranked = [*sorted(candidates, key=mean, reverse=True), *ranked]
+            best = dict(ranked[0])
+        return ranked
 
+    def learned(
+        self, setting: Setting, seed: int, scaled: Sequence[tuple[Batch, Batch]]
+    ) -> tuple[Learner, Batch]:
+        """The learner of the training rows, and the test rows scaled as these.
 
-def _ranked(
-    grid: Mapping[str, Sequence[float]], mean: Callable[[Setting], float], coarse: bool
-) -> list[Setting]:
-    """Settings, the best first: the full grid, or every other value of each setting in turn."""
-    if not coarse:
-        products = itertools.product(*grid.values())
-        candidates = [dict(zip(grid, values, strict=True)) for values in products]
-        return sorted(candidates, key=mean, reverse=True)
-    best = {name: values[0] for name, values in grid.items()}
-    ranked: list[Setting] = []
-    for name, values in grid.items():
-        candidates = [best | {name: value} for value in values[::2]]
-        ranked = [*sorted(candidates, key=mean, reverse=True), *ranked]
-        best = dict(ranked[0])
-    return ranked
-
-
-def _learned(
-    algorithm: Algorithm, setting: Setting, seed: int, scalings: Sequence[tuple[Batch, Batch]]
-) -> float:
-    """Test AUC in percent; minus infinity if the learner diverges."""
-    parameters = dict(setting)
-    train, test = scalings[int(parameters.pop("unit", 0))]
-    learner = algorithm.make(train, seed, parameters)
-    try:
-        for first in [*range(0, train.y.size, _CHUNK)] * algorithm.passes:
-            part = slice(first, first + _CHUNK)
+        Raises
+        ------
+        ConvergenceError
+            The learner diverges.
+        """
+        parameters = dict(setting)
+        train, test = scaled[int(parameters.pop("unit", 0))]
+        learner = self.make(train, seed, parameters)
+        for first in [*range(0, train.y.size, CHUNK)] * self.passes:
+            part = slice(first, first + CHUNK)
             learner.learn(train.X[part], train.y[part])
             # Steps that are too long mostly diverge within a chunk; `score` raises then.
             learner.score(test.X[:0])
-        return percent(learner.score(test.X), test.y)
-    except ConvergenceError:
-        return -np.inf
+        return learner, test
+
+    def _auc(self, setting: Setting, seed: int, scaled: Sequence[tuple[Batch, Batch]]) -> float:
+        try:
+            learner, test = self.learned(setting, seed, scaled)
+            return percent(learner.score(test.X), test.y)
+        except ConvergenceError:
+            return -np.inf
+
+
+def powers(first: int, last: int, base: float = 2.0) -> list[float]:
+    """The powers of a base with exponents from ``first`` to ``last``."""
+    return [base**k for k in range(first, last + 1)]
 
 
 def scalings(train: Batch, test: Batch) -> list[tuple[Batch, Batch]]:
     """The rows with columns scaled to [-1, 1] by the training rows, and with unit length."""
     # Columns are divided, and only if they exceed 1, so that zeros stay zeros.
-    divide = sparse.diags(1 / np.maximum(abs(train.X).max(axis=0).toarray().ravel(), 1.0))
+    largest = abs(sparse.csr_matrix(train.X)).max(axis=0).toarray().ravel()
+    divide = sparse.diags(1 / np.maximum(largest, 1.0))
     boxed = [rows._replace(X=sparse.csr_matrix(rows.X @ divide)) for rows in (train, test)]
-    unit = [
-        rows._replace(X=sparse.csr_matrix(sparse.diags(1 / lengths(rows)) @ rows.X))
-        for rows in boxed
-    ]
+    unit = [rows._replace(X=unit_length(rows.X)) for rows in boxed]
     return [(boxed[0], boxed[1]), (unit[0], unit[1])]
 
 
 def lengths(rows: Batch) -> Float:
-    """Lengths ``(n,)`` of rows; 1 for a row of zeros."""
-    squares = np.asarray(_csr(rows).power(2).sum(axis=1)).ravel()
-    return np.sqrt(np.where(squares > 0, squares, 1.0))
+    """Lengths ``(n,)`` of rows."""
+    squares: Float = np.asarray(sparse.csr_matrix(rows.X).power(2).sum(axis=1)).ravel()
+    return np.sqrt(squares)
 
 
-def _csr(rows: Batch) -> sparse.csr_matrix:
-    return cast(sparse.csr_matrix, rows.X)
+def oam(buffer: int = 100, *, sequential: bool = True) -> Algorithm:
+    """OAM, with the penalties of OPAUC's paper."""
+    return Algorithm(
+        lambda rows, seed, setting: OAM(
+            rows.X.shape[1], buffer=buffer, sequential=sequential, seed=seed, **setting
+        ),
+        {"penalty": powers(-12, 10)},
+        lambda entries, _: 2 * buffer * entries,
+    )
+
+
+STEPS, PENALTIES = powers(-12, 10), powers(-10, 2)
+OPAUC_FULL = Algorithm(
+    lambda rows, _, setting: OPAUC(rows.X.shape[1], **setting),
+    {"eta": STEPS, "lambda2": PENALTIES},
+    lambda _, features: features**2,
+)
+UNI_EXP = Algorithm(
+    lambda rows, _, setting: UniExp(rows.X.shape[1], **setting),
+    {"eta": STEPS},
+    lambda entries, _: 5 * entries,
+)
+_RIDGES = [0.0, *powers(-6, -1, 10.0)]
+ADA_AUC = Algorithm(
+    lambda rows, _, setting: AdaAUC(rows.X.shape[1], **setting),
+    {"eta": powers(-10, 4), "lambda2": _RIDGES},
+    lambda _, features: features**2,
+)
+# Ridge factors times steps of at least 1 would turn the weights round.
+LOGISTIC = Algorithm(
+    lambda rows, _, setting: OLR(rows.X.shape[1], **setting),
+    {"eta": powers(-8, 3), "lambda2": _RIDGES},
+    lambda entries, _: 5 * entries,
+)
+SPARSE_LOGISTIC = Algorithm(
+    lambda rows, _, setting: FTRL(rows.X.shape[1], **setting),
+    {"alpha": powers(-8, 3), "lambda1": [0.0, *powers(-3, 1, 10.0)]},
+    lambda entries, _: 10 * entries,
+)

@@ -6,15 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from experiments.experiment import Row
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, POSITIVE, STYLE
+from experiments.superseded import Row
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-# Different markers and line styles, because the curves often coincide.
-_ESTIMATORS = {"complete": ("o-", NEGATIVE), "paired": ("s:", POSITIVE)}
 
 
 @contextmanager
@@ -39,28 +36,6 @@ def panels(count: int) -> Iterator[tuple[Figure, Sequence[Axes]]]:
             ncols=len(named),
             frameon=False,
         )
-
-
-def series(
-    axes: Axes, rows: Sequence[Row], x: str, y: str, name: str, error: str | None = None
-) -> None:
-    """Plot one estimator's values, with standard errors if there are any."""
-    form, colour = _ESTIMATORS[name]
-    axes.errorbar(
-        [row[x] for row in rows],
-        [row[y] for row in rows],
-        [row[error] or 0.0 for row in rows] if error else None,
-        fmt=form,
-        markersize=3,
-        capsize=2,
-        color=colour,
-        label=name,
-    )
-
-
-def level(axes: Axes, value: float, name: str, style: str = "--") -> None:
-    """Draw a horizontal line."""
-    axes.axhline(value, color=GUIDE, linestyle=style, linewidth=1, label=name)
 
 
 def beside(rows: Sequence[Row], what: str) -> Figure:

@@ -1,5 +1,7 @@
 """The papers' nonlinear experiments, small."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -7,10 +9,10 @@ from scipy.spatial.distance import cdist
 from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 
-from experiments import datasets, figure5, khalid_figure1, khalid_table2, khalid_table4, nonlinear
-from experiments.experiment import Settings
+from experiments import datasets, khalid_figure1, khalid_table2, khalid_table4, nonlinear
+from experiments.experiment import Request
 from experiments.paper import KHALID_TABLE2, KHALID_TABLE4
-from experiments.reproduce import EXPERIMENTS
+from experiments.superseded import Settings
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConvergenceError, DataError
 from spark_auc.publication.directory import Directory
@@ -53,33 +55,33 @@ def small(monkeypatch):
 
 def test_magic_is_a_fifth_of_test_rows_and_the_others(data):
     X, y = rings()
-    train, test = datasets.load(data, "magic04.csv")
+    train, test = datasets.shares(0.2)(Request(Path(data.path), "magic04.csv", 0, 0))
     assert (train.y.size, test.y.size) == (192, 48)
     keys = np.concatenate([train.keys(), test.keys()]).astype(int)
     np.testing.assert_array_equal(np.sort(keys), np.arange(ROWS))
     for part in (train, test):
         np.testing.assert_array_equal(part.X, X[part.keys().astype(int)])
         np.testing.assert_array_equal(part.y, y[part.keys().astype(int)])
-    other, _ = datasets.load(data, "magic04.csv", 1)
+    other, _ = datasets.shares(0.2)(Request(Path(data.path), "magic04.csv", 1, 1))
     assert set(other.keys()) != set(train.keys())
 
 
 @pytest.mark.parametrize("line", ["1,2,3,x", "1,2,3", "a,2,3,g"])
 def test_magic_as_it_was_not_distributed_is_refused(tmp_path, line):
     (tmp_path / "magic04.csv").write_text(f"1,2,3,g\n{line}\n")
-    with pytest.raises(DataError, match="a class, g or h; put the file"):
-        datasets.load(Directory.of(str(tmp_path)), "magic04.csv")
+    with pytest.raises(DataError, match="expected the distributed file"):
+        datasets.load(tmp_path, "magic04.csv")
 
 
 def test_halves_of_another_seed_are_others(data):
-    train, test = datasets.load(data, "ijcnn1", 3)
+    train, test = datasets.load(Path(data.path), "ijcnn1", 3)
     y = rings()[1]
     for part, places in zip((train, test), datasets.halves(y, 3), strict=True):
         np.testing.assert_array_equal(part.keys(), places)
 
 
 def test_columns_are_standardised_by_training_rows_alone(data):
-    train, test = datasets.load(data, "svmguide3")
+    train, test = datasets.load(Path(data.path), "svmguide3")
     made, other = nonlinear.standardised(train, test)
     X = train.X.toarray()[:, :3]
     np.testing.assert_allclose(made.X[:, :3].mean(axis=0), 0, atol=1e-12)
@@ -168,7 +170,7 @@ def test_table2_has_the_papers_figures_beside(data, small):
         (name, method) for name in ("magic04.csv", "ijcnn1") for method in methods
     ]
     for row in rows:
-        assert set(EXPERIMENTS["khalid_table2"].columns) <= set(row)
+        assert set(khalid_table2.EXPERIMENT.columns) <= set(row)
         assert row["runs"] == 2
         if row["paper"]:
             assert row["difference"] == pytest.approx(row["auc"] - row["paper"])
@@ -178,7 +180,7 @@ def test_table2_has_the_papers_figures_beside(data, small):
         assert found[name, "Linear RankSVM"]["auc"] < 70
         for method in ("NBAUC", "RFAUC", "Nystroem + MBA", "Splines + MBA"):
             assert found[name, method]["auc"] > 85
-    experiment = EXPERIMENTS["khalid_table2"]
+    experiment = khalid_table2.EXPERIMENT
     assert "(paper 99.57)" in experiment.finding(rows)
     assert len(experiment.picture(rows).axes) == 2
     assert "| RFAUC |" in experiment.markdown("khalid_table2", rows)
@@ -190,10 +192,10 @@ def test_table4_learns_on_the_map(data, small):
         (name, method) for name in ("magic04.csv", "ijcnn1") for method in khalid_table4.ALGORITHMS
     ]
     for row in rows:
-        assert set(EXPERIMENTS["khalid_table4"].columns) <= set(row)
+        assert set(khalid_table4.EXPERIMENT.columns) <= set(row)
         assert row["auc"] > 75
         assert row["paper"] == KHALID_TABLE4.get(row["set"], {}).get(row["method"], (None,))[0]
-    experiment = EXPERIMENTS["khalid_table4"]
+    experiment = khalid_table4.EXPERIMENT
     assert "ijcnn1: NSAUC" in experiment.finding(rows)
     assert len(experiment.picture(rows).axes) == 2
 
@@ -206,7 +208,7 @@ def test_figure1_goes_on_from_epoch_to_epoch(data, small):
         for method in ("NSAUC", "NSVMSGD2", "NSOLAM")
         for epochs in (1, 2, 4)
     ]
-    experiment = EXPERIMENTS["khalid_figure1"]
+    experiment = khalid_figure1.EXPERIMENT
     assert "NSVMSGD2" in experiment.finding(rows)
     assert len(experiment.picture(rows).axes) == 2
 
@@ -235,19 +237,3 @@ def test_settings_that_diverge_are_not_chosen():
         passes=15,
     )
     assert khalid_table4.best_setting(algorithm, Batch(X, y), 0) == {"sign": 1}
-
-
-def test_figure5_has_a_row_per_embedding(data, monkeypatch):
-    monkeypatch.setattr(figure5, "FEATURES", 60)
-    rows = figure5.run(Settings(2, 0, data))
-    assert [(r["set"], r["features"]) for r in rows] == [
-        ("svmguide3", each) for each in ("linear", "RT", "RFF", "RNN", "NN")
-    ]
-    linear = rows[0]["auc"]
-    for row in rows:
-        assert row["lead"] == pytest.approx(row["auc"] - linear)
-        assert set(EXPERIMENTS["figure5"].columns) <= set(row)
-    assert linear < 65
-    assert rows[2]["auc"] > 80
-    assert "(paper: RT leads)" in EXPERIMENTS["figure5"].finding(rows)
-    assert len(EXPERIMENTS["figure5"].picture(rows).axes) == 1
