@@ -37,6 +37,12 @@ def groups(labels: Float) -> Bool:
     return np.isin(labels, np.random.default_rng(0).permutation(found)[: found.size // 2])
 
 
+def largest(labels: Float) -> Bool:
+    """The class of the most rows is positive."""
+    found, counts = np.unique(labels, return_counts=True)
+    return np.asarray(labels == found[counts.argmax()])
+
+
 def _larger(labels: Float) -> Bool:
     found = np.unique(labels)
     if found.size != 2:
@@ -152,6 +158,17 @@ def _mnist(positive: Positive, note: str) -> DataSet:
     return DataSet(784, *files, positive, read=_images, note=note)
 
 
+def _sector(positive: Positive, note: str) -> DataSet:
+    # Both files are a part of the set.
+    return _wide(
+        55197,
+        train="papers/sector.pds.heldout.xz",
+        test="papers/sector.pds.test.xz",
+        positive=positive,
+        note=f"{_SAMPLE}1,826 of 9,619 rows; {note}",
+    )
+
+
 SETS = {
     "a1a": DataSet(123, test="a1a.t"),
     "a9a": DataSet(123, test="a9a.t"),
@@ -186,13 +203,8 @@ SETS = {
     "mnist": _mnist(classes(1, 3, 5, 7, 9), "odd against even"),
     "mnist, groups": _mnist(groups, _GROUPS),
     "news20": _wide(62061, train="papers/news20.xz", positive=groups, note=_GROUPS),
-    "sector": _wide(
-        55197,
-        train="papers/sector.pds.heldout.xz",
-        test="papers/sector.pds.test.xz",
-        positive=groups,
-        note=f"{_SAMPLE}1,826 of 9,619 rows; {_GROUPS}",
-    ),
+    "sector": _sector(groups, _GROUPS),
+    "sector.lvr": _sector(largest, "the largest class of these is positive"),
     "criteo": _wide(
         4096,
         train="criteo_80k.tsv",
@@ -267,6 +279,13 @@ def load(directory: Path | None, name: str, seed: int = 0) -> tuple[Batch, Batch
 def published(request: Request) -> tuple[Batch, Batch]:
     """The split of a repeat as `load` makes it."""
     return load(request.directory, request.set, request.seed)
+
+
+def shuffled(request: Request) -> tuple[Batch, Batch]:
+    """The split of `published`, with the training rows in random order."""
+    train, test = published(request)
+    order = np.random.default_rng(request.seed).permutation(train.y.size)
+    return train.take(order), test
 
 
 def shares(test: float) -> Callable[[Request], tuple[Batch, Batch]]:

@@ -31,6 +31,22 @@ _FEWEST = 2
 Figures = Mapping[str, Mapping[str, tuple[float, float | None]]]
 
 
+def printed(methods: Sequence[str], table: str, factor: float = 1.0) -> Figures:
+    """The figures of a table of lines ``set: mean deviation, mean, -, ..``, a column a method.
+
+    A method without a figure has a dash; one without a deviation has the mean alone.
+    """
+    found = {}
+    for line in table.strip().splitlines():
+        name, cells = line.strip().split(": ")
+        columns = zip(methods, cells.split(", "), strict=True)
+        numbers = {
+            m: [factor * float(n) for n in cell.split()] for m, cell in columns if cell != "-"
+        }
+        found[name] = {m: (n[0], n[1] if n[1:] else None) for m, n in numbers.items()}
+    return found
+
+
 class AbsentError(DataError):
     """A set of the paper that is not in the directory of the data."""
 
@@ -58,12 +74,16 @@ class Limits:
 
 
 class Request(NamedTuple):
-    """The rows of one repeat of a set; ``seed`` differs between repeats and sets."""
+    """The rows of one repeat of a set.
+
+    ``seed`` differs between repeats and sets. No more than ``rows`` training rows will be used.
+    """
 
     directory: Path | None
     set: str
     repeat: int
     seed: int
+    rows: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,13 +270,13 @@ class Experiment:
                 if repeat >= _FEWEST and begin - start + longest > deadline:
                     break
                 drawn = np.random.default_rng((seed, zlib.crc32(name.encode()), repeat))
-                request = Request(directory, name, repeat, int(drawn.integers(2**31)))
+                most = limits.rows and limits.rows * self.row_scale
+                request = Request(directory, name, repeat, int(drawn.integers(2**31)), most)
                 try:
                     train, test = rows(request)
                 except AbsentError as error:
                     absent[name] = str(error)
                     break
-                most = limits.rows and limits.rows * self.row_scale
                 parts = _at_most(train, most, drawn), _at_most(test, most and 4 * most, drawn)
                 case = Case(name, repeat, *parts, request.seed, limits)
                 for method, trained in self.methods.items():

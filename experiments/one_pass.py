@@ -75,6 +75,23 @@ class Algorithm:
                 continue
         return np.zeros(case.test.y.size), 0.0
 
+    def curve(self, case: Case, places: Sequence[float]) -> Iterator[Point]:
+        """Points after shares of a pass over the training rows, with the chosen settings.
+
+        The seconds are those of learning alone, from the first row on.
+        """
+        best = dict(self.chosen(case.train, case.seed, case.limits)[0])
+        train, test = scalings(case.train, case.test)[int(best.pop("unit", 0))]
+        learner, n, seconds, seen = self.make(train, case.seed, best), train.y.size, 0.0, 0
+        for place in places:
+            start = time.perf_counter()
+            while seen < round(place * n):
+                part = slice(seen % n, min(seen % n + round(place * n) - seen, n))
+                learner.learn(train.X[part], train.y[part])
+                seen += part.stop - part.start
+            seconds += time.perf_counter() - start
+            yield Point(measured(learner, test) | {"seconds": seconds, "rows": seen}, place)
+
     def chosen(self, rows: Batch, seed: int, limits: Limits) -> list[Setting]:
         """Settings, the best on held-out rows first.
 
@@ -137,6 +154,14 @@ class Algorithm:
             return percent(learner.score(test.X), test.y)
         except ConvergenceError:
             return -np.inf
+
+
+def measured(learner: Learner, test: Batch) -> dict[str, float]:
+    """The test AUC in percent; 50 if the learner has diverged."""
+    try:
+        return {"auc": percent(learner.score(test.X), test.y)}
+    except ConvergenceError:
+        return {"auc": 50.0}
 
 
 def powers(first: int, last: int, base: float = 2.0) -> list[float]:

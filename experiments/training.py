@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc import training
 from spark_auc.core.batch import Batch, divided
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
@@ -121,19 +118,6 @@ def _trained(rows: Batch, settings: TrainingSettings) -> Ranker:
 
 
 def _result(rows: Batch, settings: TrainingSettings) -> tuple[TrainingResult, Candidate]:
-    with _quiet(training.__name__):
-        result = train(_local(rows), settings)
+    result = train(_local(rows), settings)
     assert result.penalty is not None
     return result, result.penalty
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Log only warnings: an experiment trains hundreds of times."""
-    log = logging.getLogger(name)
-    before = log.level
-    log.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
