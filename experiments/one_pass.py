@@ -107,7 +107,9 @@ class Algorithm:
         if coarse and n * per_row * in_turn > most:
             fewer = max(int(most / per_row / in_turn), _FEWEST_ROWS)
             rows = rows.take(np.arange(min(n, fewer)))
-        held_out = np.arange(rows.y.size) % FOLDS
+        held_out = np.empty(rows.y.size, np.int64)
+        # Folds share both classes.
+        held_out[np.argsort(rows.y, kind="stable")] = np.arange(rows.y.size) % FOLDS
         parts = [
             scalings(*(rows.take(np.flatnonzero(side)) for side in (held_out != k, held_out == k)))
             for k in range(FOLDS if FOLDS * n * per_row * whole <= most else 1)

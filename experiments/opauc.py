@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 from sklearn.svm import LinearSVC  # type: ignore[import-untyped]
 
@@ -45,7 +48,7 @@ from spark_auc.errors import ConvergenceError
 from spark_auc.learners.opauc_low_rank import OPAUCr
 
 NAME = "OPAUC"
-_BATCH_ROWS, _PAIRS = 8000, 20_000
+_BATCH_ROWS, _PAIRS, _ITERATIONS = 8000, 20_000, 200
 METHODS = (
     *("OPAUC", "OAMseq", "OAMgra", "online Uni-Exp"),
     *("batch Uni-Log", "batch SVM-OR", "batch LS-SVM"),
@@ -104,9 +107,8 @@ def _batch(fitted: Callable[[Batch, float, int], Any]) -> Callable[[Case], Itera
 
 
 def _logistic(rows: Batch, penalty: float, _: int) -> Any:
-    return LogisticRegression(C=1 / penalty, class_weight="balanced", max_iter=300).fit(
-        rows.X, rows.y
-    )
+    model = LogisticRegression(C=1 / penalty, class_weight="balanced", solver="newton-cholesky")
+    return model.fit(sparse.csr_matrix(rows.X).toarray(), rows.y)
 
 
 def _hinge(rows: Batch, penalty: float, seed: int) -> Any:
@@ -118,7 +120,11 @@ def _hinge(rows: Batch, penalty: float, seed: int) -> Any:
     signs = np.where(np.arange(_PAIRS) % 2, 1.0, -1.0)
     X = (rows.X[positive] - rows.X[negative]).multiply(signs[:, None]).tocsr()
     C = 1 / penalty / _PAIRS
-    return LinearSVC(C=C, loss="hinge", fit_intercept=False, max_iter=100).fit(X, signs > 0)
+    model = LinearSVC(C=C, loss="hinge", fit_intercept=False, max_iter=_ITERATIONS)
+    with warnings.catch_warnings():
+        # Weak penalties, which folds seldom choose, take many more iterations.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, signs > 0)
 
 
 def _least_squares(case: Case) -> Iterator[Point]:

@@ -27,7 +27,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments import mba, mba_benchmarks, mba_clicks, opauc
+from experiments import adadsg, mba, mba_benchmarks, mba_clicks, opauc, solam
 from experiments.experiment import AbsentError, Experiment, Limits
 from experiments.page import page, pictures, verdict
 from spark_auc.app.config.sources import check_path
@@ -37,13 +37,13 @@ from spark_auc.errors import ConfigError, SparkAUCError, require
 _log = logging.getLogger(__name__)
 
 # The experiments of a paper are the dictionary `EXPERIMENTS` of its module.
-MODULES: tuple[ModuleType, ...] = (mba, mba_benchmarks, mba_clicks, opauc)
+MODULES: tuple[ModuleType, ...] = (mba, mba_benchmarks, mba_clicks, opauc, solam, adadsg)
 EXPERIMENTS: dict[str, Experiment] = {
     name: experiment for module in MODULES for name, experiment in module.EXPERIMENTS.items()
 }
 # Of quick runs, 20 minutes in all; of usual ones, at most 4 hours; and of those without limits.
-QUICK = Limits(repeats=5, rows=2_000, work=1e7, seconds=40)
-USUAL = Limits(repeats=20, rows=20_000, work=1e9, seconds=480)
+QUICK = Limits(repeats=10, rows=1_500, work=1e7, seconds=25)
+USUAL = Limits(rows=20_000, work=1e9, seconds=480)
 FULL = Limits()
 _ROOT = Path(__file__).parents[1]
 

@@ -99,7 +99,7 @@ def test_limits_bound_rows_and_repeats_and_times(monkeypatch):
         (Limits(), 4),
         (Limits(repeats=3), 3),
         (Limits(repeats=9, rows=10), 4),
-        (Limits(seconds=1e-9), 2),
+        (Limits(seconds=1e-9), 3),
     ):
         sizes.clear()
         assert list(made.run(None, limits, 0).absent) == ["gone"]
