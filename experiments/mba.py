@@ -208,7 +208,10 @@ def _best_possible(case: Case) -> Iterator[Point]:
 
 
 def _logistic_regression(case: Case) -> Iterator[Point]:
-    fitted = LogisticRegressionCV(Cs=9, cv=5).fit(case.train.X, case.train.y)
+    model = LogisticRegressionCV(
+        Cs=9, scoring="roc_auc", l1_ratios=(0.0,), use_legacy_attributes=False
+    )
+    fitted = model.fit(case.train.X, case.train.y)
     train, test = (fitted.decision_function(rows.X) for rows in (case.train, case.test))
     yield Point({"auc": percent(test, case.test.y), "accuracy": _accuracy(train, test, case)})
 

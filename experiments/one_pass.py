@@ -143,11 +143,12 @@ class Algorithm:
         parameters = dict(setting)
         train, test = scaled[int(parameters.pop("unit", 0))]
         learner = self.make(train, seed, parameters)
-        for first in [*range(0, train.y.size, CHUNK)] * self.passes:
-            part = slice(first, first + CHUNK)
-            learner.learn(train.X[part], train.y[part])
-            # Steps that are too long mostly diverge within a chunk; `score` raises then.
-            learner.score(test.X[:0])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in [*range(0, train.y.size, CHUNK)] * self.passes:
+                part = slice(first, first + CHUNK)
+                learner.learn(train.X[part], train.y[part])
+                # Steps that are too long mostly diverge within a chunk; `score` raises then.
+                learner.score(test.X[:0])
         return learner, test
 
     def _auc(self, setting: Setting, seed: int, scaled: Sequence[tuple[Batch, Batch]]) -> float:

@@ -200,7 +200,9 @@ def low_rank(rank: int) -> Algorithm:
 def _projected(make: Callable[[Batch, int, int, Setting], Any]) -> Algorithm:
     return Algorithm(
         # Principal components must be fewer than the rows.
-        lambda rows, seed, setting: make(rows, min(_FEATURES, rows.y.size // 2), seed, setting),
+        lambda rows, seed, setting: make(
+            rows, min(_FEATURES, min(rows.X.shape) // 2), seed, setting
+        ),
         {"eta": STEPS, "lambda2": PENALTIES},
         lambda entries, _: float(_FEATURES**2),
     )
