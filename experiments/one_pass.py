@@ -30,8 +30,8 @@ Setting = Mapping[str, Any]
 
 FOLDS = 5
 CHUNK = 1000
-# A search takes no fewer rows, whatever the limit of work.
-_FEWEST_ROWS = 500
+# A search takes no fewer rows, and tries no fewer settings than about so many, whatever the work.
+_FEWEST_ROWS, _FEWEST_SETTINGS = 500, 24
 
 
 @dataclass(frozen=True)
@@ -95,40 +95,39 @@ class Algorithm:
     def chosen(self, rows: Batch, seed: int, limits: Limits) -> list[Setting]:
         """Settings, the best on held-out rows first.
 
-        All folds are held out if the work allows it, otherwise one; then the whole grid is tried,
-        otherwise every other value of each setting in turn, and if need be on fewer rows.
+        The grid is as fine as the work allows, with the same stride for all settings, but not
+        thinner than `_FEWEST_SETTINGS`; then it is tried on as few rows as the work allows. All
+        folds are held out if the work allows that too, otherwise one.
         """
         n, d = rows.X.shape
         per_row = self.work(sparse.csr_matrix(rows.X).nnz / n, d) * self.passes
-        whole = float(np.prod([len(values) for values in self.grid.values()]))
-        in_turn = sum(len(values[::2]) for values in self.grid.values())
         most = np.inf if limits.work is None else limits.work
-        coarse = n * per_row * whole > most
-        if coarse and n * per_row * in_turn > most:
-            fewer = max(int(most / per_row / in_turn), _FEWEST_ROWS)
-            rows = rows.take(np.arange(min(n, fewer)))
+        stride = 1
+        while (
+            len(candidates := self._thinned(stride)) * n * per_row > most
+            and len(candidates) > _FEWEST_SETTINGS
+        ):
+            stride += 1
+        work = len(candidates) * per_row
+        if n * work > most:
+            rows = rows.take(np.arange(min(n, max(int(most / work), _FEWEST_ROWS))))
         held_out = np.empty(rows.y.size, np.int64)
         # Folds share both classes.
         held_out[np.argsort(rows.y, kind="stable")] = np.arange(rows.y.size) % FOLDS
         parts = [
             scalings(*(rows.take(np.flatnonzero(side)) for side in (held_out != k, held_out == k)))
-            for k in range(FOLDS if FOLDS * n * per_row * whole <= most else 1)
+            for k in range(FOLDS if FOLDS * n * work <= most else 1)
         ]
 
         def mean(setting: Setting) -> float:
             return float(np.mean([self._auc(setting, seed, part) for part in parts]))
 
-        if not coarse:
-            products = itertools.product(*self.grid.values())
-            candidates = [dict(zip(self.grid, values, strict=True)) for values in products]
-            return sorted(candidates, key=mean, reverse=True)
-        best = {name: values[0] for name, values in self.grid.items()}
-        ranked: list[Setting] = []
-        for name, values in self.grid.items():
-            candidates = [best | {name: value} for value in values[::2]]
-            ranked = [*sorted(candidates, key=mean, reverse=True), *ranked]
-            best = dict(ranked[0])
-        return ranked
+        return sorted(candidates, key=mean, reverse=True)
+
+    def _thinned(self, stride: int) -> list[Setting]:
+        """The combinations of every value of a stride; two values stay both."""
+        values = [each[:: stride if len(each) > 2 else 1] for each in self.grid.values()]
+        return [dict(zip(self.grid, each, strict=True)) for each in itertools.product(*values)]
 
     def learned(
         self, setting: Setting, seed: int, scaled: Sequence[tuple[Batch, Batch]]

@@ -64,8 +64,8 @@ def case_of(train, test, most=None):
     return Case("fourclass_scale", 0, train, test, 0, Limits(work=most))
 
 
-@pytest.mark.parametrize("most", [None, 100])
-def test_settings_are_chosen_by_training_rows_and_lost_ones_left_out(data, most):
+@pytest.mark.parametrize(("most", "count"), [(None, 20), (5 * 5 * 200, 20), (5 * 200, 4), (1, 4)])
+def test_settings_are_chosen_by_training_rows_and_lost_ones_left_out(data, most, count):
     Recorder.taken = []
     rows = datasets.whole(data, "fourclass_scale")
     train, test = rows.take(np.arange(100)), rows.take(np.arange(100, 200))
@@ -81,7 +81,28 @@ def test_settings_are_chosen_by_training_rows_and_lost_ones_left_out(data, most)
     # Held-out rows choose; the test rows are ranked once, after both passes.
     assert scored[-1] == (1, 200, 100)
     assert {each[1:] for each in scored[:-1]} == {(160, 20)}
-    assert len(scored[:-1]) == (2 if most else 20)
+    assert len(scored[:-1]) == count
+
+
+def test_grids_are_as_fine_as_the_work_allows_and_then_rows_fewer(data, monkeypatch):
+    monkeypatch.setattr(one_pass, "_FEWEST_ROWS", 30)
+    rows = datasets.whole(data, "fourclass_scale")
+    algorithm = one_pass.Algorithm(
+        lambda rows, _, setting: Recorder(1),
+        {"a": range(12), "b": range(7), "c": (0, 1)},
+        lambda entries, _: 1,
+    )
+    for most, settings, size in (
+        (None, 168, 40),
+        (200 * 60, 48, 40),
+        (100 * 24, 24, 20),
+        (9, 24, 6),
+    ):
+        Recorder.taken = []
+        found = algorithm.chosen(rows, 0, Limits(work=most))
+        assert len(found) == settings
+        assert {each["c"] for each in found} == {0, 1}
+        assert {held_out for _, _, held_out in Recorder.taken if held_out} == {size}
 
 
 def test_all_candidates_lost_rank_by_chance(data):
