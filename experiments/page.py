@@ -170,7 +170,7 @@ def page(experiment: Experiment, results: Results, limits: Limits, seconds: floa
     counts = f"{most}" if least == most else f"{least} to {most}"
     parts.append(
         f"Repeats of each set: {counts} (the paper: {experiment.repeats}). "
-        f"{_limits(limits, experiment.row_scale)} The run took {seconds:.0f} seconds."
+        f"{limits_text(limits, experiment.row_scale)} The run took {seconds:.0f} seconds."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -182,7 +182,8 @@ def pictures_of(experiment: Experiment) -> list[str]:
     return [key for key in experiment.measures if key != experiment.against]
 
 
-def _limits(limits: Limits, row_scale: int) -> str:
+def limits_text(limits: Limits, row_scale: int) -> str:
+    """What a run did at most, in one sentence."""
     given = {key: value for key, value in asdict(limits).items() if value is not None}
     if "rows" in given:
         given["rows"] *= row_scale

@@ -27,7 +27,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments import adadsg, mba, mba_benchmarks, mba_clicks, opauc, solam
+from experiments import adadsg, mba, mba_benchmarks, mba_clicks, opauc, partial_auc, solam
 from experiments.experiment import AbsentError, Experiment, Limits
 from experiments.page import page, pictures, verdict
 from spark_auc.app.config.sources import check_path
@@ -37,7 +37,15 @@ from spark_auc.errors import ConfigError, SparkAUCError, require
 _log = logging.getLogger(__name__)
 
 # The experiments of a paper are the dictionary `EXPERIMENTS` of its module.
-MODULES: tuple[ModuleType, ...] = (mba, mba_benchmarks, mba_clicks, opauc, solam, adadsg)
+MODULES: tuple[ModuleType, ...] = (
+    mba,
+    mba_benchmarks,
+    mba_clicks,
+    opauc,
+    solam,
+    adadsg,
+    partial_auc,
+)
 EXPERIMENTS: dict[str, Experiment] = {
     name: experiment for module in MODULES for name, experiment in module.EXPERIMENTS.items()
 }
@@ -77,7 +85,7 @@ def run(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     # An experiment trains thousands of times.
-    logging.getLogger("spark_auc").setLevel(logging.WARNING)
+    logging.getLogger("spark_auc").setLevel(logging.ERROR)
     try:
         chosen, limits = _checked(arguments)
     except SparkAUCError as error:

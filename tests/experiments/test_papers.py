@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import mba, reproduce
+from experiments import documented, mba, reproduce
 from experiments.experiment import (
     AbsentError,
     Experiment,
@@ -211,3 +211,33 @@ def test_mistakes_are_named_before_anything_runs(job, arguments, message):
     code, result = job({"table": declared(), "other": declared()}, *arguments)
     assert code == 2
     assert re.search(message, result["message"])
+
+
+def test_the_documentation_has_verdicts_small_pictures_and_tables(job, tmp_path, monkeypatch):
+    def curve(case):
+        return [Point({"auc": float(x), "seconds": x / 2}, float(x)) for x in range(3)]
+
+    experiments = {
+        "table": declared(),
+        "curve": declared(methods={"ours": curve}, x="steps", against="seconds"),
+        "lost": declared(methods={"ours": lambda case: 1 / 0}),
+        "never": declared(),
+    }
+    job(experiments, "table", "curve", "lost", "--quick")
+    monkeypatch.setattr(documented, "EXPERIMENTS", experiments)
+    (tmp_path / "docs" / "guides").mkdir(parents=True)
+    text = documented.documented(tmp_path / "out", tmp_path / "docs")
+    assert text.strip() == (tmp_path / "docs/guides/reproduction.md").read_text().strip()
+    assert text.count("\n## A paper, Table 1: title\n") == 2
+    assert text.count("**The claim, ours is better, ") == 2
+    # The first table of the table alone; of three outcomes a line each.
+    assert text.count("| data |") == 1
+    assert "AUC: mean" in text
+    assert "seconds: mean" not in text
+    assert next(line for line in text.splitlines() if "Table 1 |" in line).count("failed") == 1
+    assert "training rows of a repeat: 1,500" in text
+    pictures = {each.name: each for each in (tmp_path / "docs/images/papers").iterdir()}
+    assert set(pictures) == {"table-auc.png", "table-seconds.png", "curve-auc.png"}
+    for name in re.findall(r"\]\(\.\./images/papers/([^)]+)\)", text):
+        assert pictures.pop(name).stat().st_size < 60_000
+    assert not pictures
