@@ -27,7 +27,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments import adadsg, mba, mba_benchmarks, mba_clicks, one_shot, opauc, solam
+from experiments import adadsg, mba, mba_benchmarks, mba_clicks, nonlinear, one_shot, opauc, solam
 from experiments.experiment import AbsentError, Experiment, Limits
 from experiments.page import page, pictures, verdict
 from spark_auc.app.config.sources import check_path
@@ -37,7 +37,7 @@ from spark_auc.errors import ConfigError, SparkAUCError, require
 _log = logging.getLogger(__name__)
 
 # The experiments of a paper are the dictionary `EXPERIMENTS` of its module.
-MODULES: tuple[ModuleType, ...] = (mba, mba_benchmarks, mba_clicks, one_shot, opauc, solam, adadsg)
+MODULES: tuple[ModuleType, ...] = (mba, mba_benchmarks, mba_clicks, one_shot, opauc, solam, adadsg, nonlinear)
 EXPERIMENTS: dict[str, Experiment] = {
     name: experiment for module in MODULES for name, experiment in module.EXPERIMENTS.items()
 }
