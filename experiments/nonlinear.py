@@ -98,8 +98,8 @@ def parts(rows: Batch, seed: int) -> tuple[Batch, Batch]:
 
 
 def landmarks(rows: int) -> int:
-    """Number of landmarks: the paper's, but at most half of the rows."""
-    return min(LANDMARKS, rows // 2)
+    """Number of landmarks: the paper's, but at most a quarter of the rows."""
+    return min(LANDMARKS, rows // 4)
 
 
 def nystroem(X: Float, seed: int) -> NystroemMap:
@@ -357,8 +357,8 @@ _SECONDS = _printed(
     """,
 )
 _MAP = (
-    f"Columns have mean 0 and variance 1. {LANDMARKS:,d} landmarks (at most half of the rows) are "
-    "centres of k-means, with the paper's bandwidth, the sum of the columns' variances. "
+    f"Columns have mean 0 and variance 1. {LANDMARKS:,d} landmarks (at most a quarter of the rows) "
+    "are centres of k-means, with the paper's bandwidth, the sum of the columns' variances. "
 )
 _SPLIT = (
     "Sets without test rows are split 80% to 20%, also ijcnn1 and cod-rna, whose test files are "

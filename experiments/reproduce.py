@@ -37,7 +37,16 @@ from spark_auc.errors import ConfigError, SparkAUCError, require
 _log = logging.getLogger(__name__)
 
 # The experiments of a paper are the dictionary `EXPERIMENTS` of its module.
-MODULES: tuple[ModuleType, ...] = (mba, mba_benchmarks, mba_clicks, one_shot, opauc, solam, adadsg, nonlinear)
+MODULES: tuple[ModuleType, ...] = (
+    mba,
+    mba_benchmarks,
+    mba_clicks,
+    one_shot,
+    opauc,
+    solam,
+    adadsg,
+    nonlinear,
+)
 EXPERIMENTS: dict[str, Experiment] = {
     name: experiment for module in MODULES for name, experiment in module.EXPERIMENTS.items()
 }
