@@ -184,6 +184,7 @@ SETS = {
         22, note=f"{HALVES}, without the 41 published test rows, which are all positive"
     ),
     "usps.binary": DataSet(256, test="usps.binary.t", note=_DIGITS),
+    "usps, 5 to 9": DataSet(256, "usps.binary", "usps.binary.t"),
     "w1a": DataSet(300, test="w1a.t"),
     "reuters_earn": _wide(35404, test="reuters_earn.t"),
     "20news.binary": _wide(167699, test="20news.binary.t"),

@@ -34,6 +34,16 @@ CHUNK = 1000
 _FEWEST_ROWS, _FEWEST_SETTINGS = 500, 24
 
 
+def scalings(train: Batch, test: Batch) -> list[tuple[Batch, Batch]]:
+    """The rows with columns scaled to [-1, 1] by the training rows, and with unit length."""
+    # Columns are divided, and only if they exceed 1, so that zeros stay zeros.
+    largest = abs(sparse.csr_matrix(train.X)).max(axis=0).toarray().ravel()
+    divide = sparse.diags(1 / np.maximum(largest, 1.0))
+    boxed = [rows._replace(X=sparse.csr_matrix(rows.X @ divide)) for rows in (train, test)]
+    unit = [rows._replace(X=unit_length(rows.X)) for rows in boxed]
+    return [(boxed[0], boxed[1]), (unit[0], unit[1])]
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A learner and the settings that its paper searches.
@@ -49,12 +59,18 @@ class Algorithm:
         Number of operations per row, from its non-zeros and features.
     passes
         Number of passes over the training rows.
+    prepared
+        Scales training rows, and test rows as these, in each way of the setting ``unit``.
+    chunk
+        Number of rows that are learned at a time.
     """
 
     make: Callable[[Batch, int, Setting], Learner]
     grid: Mapping[str, Sequence[float]]
     work: Callable[[float, int], float]
     passes: int = 1
+    prepared: Callable[[Batch, Batch], list[tuple[Batch, Batch]]] = scalings
+    chunk: int = CHUNK
 
     def __call__(self, case: Case) -> Iterator[Point]:
         """The test AUC in percent and the seconds of learning, with the chosen settings."""
@@ -63,7 +79,7 @@ class Algorithm:
 
     def scores(self, case: Case) -> tuple[Float, float]:
         """Scores of the test rows, and the seconds of learning; 0 if every setting diverges."""
-        final = scalings(case.train, case.test)
+        final = self.prepared(case.train, case.test)
         for setting in self.chosen(case.train, case.seed, case.limits):
             # A learner that converged on fewer rows may diverge on all rows.
             try:
@@ -81,7 +97,7 @@ class Algorithm:
         The seconds are those of learning alone, from the first row on.
         """
         best = dict(self.chosen(case.train, case.seed, case.limits)[0])
-        train, test = scalings(case.train, case.test)[int(best.pop("unit", 0))]
+        train, test = self.prepared(case.train, case.test)[int(best.pop("unit", 0))]
         learner, n, seconds, seen = self.make(train, case.seed, best), train.y.size, 0.0, 0
         for place in places:
             start = time.perf_counter()
@@ -100,7 +116,8 @@ class Algorithm:
         folds are held out if the work allows that too, otherwise one.
         """
         n, d = rows.X.shape
-        per_row = self.work(sparse.csr_matrix(rows.X).nnz / n, d) * self.passes
+        entries = np.count_nonzero(rows.X) if isinstance(rows.X, np.ndarray) else rows.X.nnz
+        per_row = self.work(entries / n, d) * self.passes
         most = np.inf if limits.work is None else limits.work
         stride = 1
         while (
@@ -115,7 +132,9 @@ class Algorithm:
         # Folds share both classes.
         held_out[np.argsort(rows.y, kind="stable")] = np.arange(rows.y.size) % FOLDS
         parts = [
-            scalings(*(rows.take(np.flatnonzero(side)) for side in (held_out != k, held_out == k)))
+            self.prepared(
+                *(rows.take(np.flatnonzero(side)) for side in (held_out != k, held_out == k))
+            )
             for k in range(FOLDS if FOLDS * n * work <= most else 1)
         ]
 
@@ -143,8 +162,8 @@ class Algorithm:
         train, test = scaled[int(parameters.pop("unit", 0))]
         learner = self.make(train, seed, parameters)
         with np.errstate(over="ignore", invalid="ignore"):
-            for first in [*range(0, train.y.size, CHUNK)] * self.passes:
-                part = slice(first, first + CHUNK)
+            for first in [*range(0, train.y.size, self.chunk)] * self.passes:
+                part = slice(first, first + self.chunk)
                 learner.learn(train.X[part], train.y[part])
                 # Steps that are too long mostly diverge within a chunk; `score` raises then.
                 learner.score(test.X[:0])
@@ -169,16 +188,6 @@ def measured(learner: Learner, test: Batch) -> dict[str, float]:
 def powers(first: int, last: int, base: float = 2.0) -> list[float]:
     """The powers of a base with exponents from ``first`` to ``last``."""
     return [base**k for k in range(first, last + 1)]
-
-
-def scalings(train: Batch, test: Batch) -> list[tuple[Batch, Batch]]:
-    """The rows with columns scaled to [-1, 1] by the training rows, and with unit length."""
-    # Columns are divided, and only if they exceed 1, so that zeros stay zeros.
-    largest = abs(sparse.csr_matrix(train.X)).max(axis=0).toarray().ravel()
-    divide = sparse.diags(1 / np.maximum(largest, 1.0))
-    boxed = [rows._replace(X=sparse.csr_matrix(rows.X @ divide)) for rows in (train, test)]
-    unit = [rows._replace(X=unit_length(rows.X)) for rows in boxed]
-    return [(boxed[0], boxed[1]), (unit[0], unit[1])]
 
 
 def lengths(rows: Batch) -> Float:

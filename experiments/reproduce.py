@@ -27,7 +27,17 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments import adadsg, mba, mba_benchmarks, mba_clicks, opauc, partial_auc, solam
+from experiments import (
+    adadsg,
+    mba,
+    mba_benchmarks,
+    mba_clicks,
+    nonlinear,
+    one_shot,
+    opauc,
+    partial_auc,
+    solam,
+)
 from experiments.experiment import AbsentError, Experiment, Limits
 from experiments.page import page, pictures, verdict
 from spark_auc.app.config.sources import check_path
@@ -41,9 +51,11 @@ MODULES: tuple[ModuleType, ...] = (
     mba,
     mba_benchmarks,
     mba_clicks,
+    one_shot,
     opauc,
     solam,
     adadsg,
+    nonlinear,
     partial_auc,
 )
 EXPERIMENTS: dict[str, Experiment] = {
