@@ -76,8 +76,8 @@ def documented(results: Path, docs: Path) -> str:
         sections.append(f"## {title}\n\n{body}")
         anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
         lines.append(f"| [{cells[0]}](#{anchor}) | {' | '.join(cells[1:])} |")
-    commands = f"{limits_text(limits, 1)} All took {total / 60:.0f} minutes in one process."
-    index = ["| experiment | outcome | seconds |", "| --- | --- | --- |", *lines]
+    commands = f"{limits_text(limits, 1)} All took {total / 60:.0f} minutes of one CPU."
+    index = ["| experiment | outcome | CPU seconds |", "| --- | --- | --- |", *lines]
     page = "\n\n".join(
         [_INTRODUCTION.format(commands=commands).strip(), "\n".join(index), *sections]
     )

@@ -64,7 +64,7 @@ class Limits:
     work
         Operations of a search of settings up to which it tries all of the paper's grid.
     seconds
-        Seconds of an experiment after which no further repeat starts, beyond the first three.
+        CPU seconds of an experiment after which no further repeat starts, beyond the first three.
     """
 
     repeats: int | None = None
@@ -260,13 +260,13 @@ class Experiment:
         AbsentError
             No set of the experiment is there.
         """
-        start, records, absent = time.perf_counter(), list[Record](), dict[str, str]()
+        start, records, absent = time.process_time(), list[Record](), dict[str, str]()
         repeats = min(limits.repeats or self.repeats, self.repeats)
         for k, (name, rows) in enumerate(self.sets.items()):
             deadline = (limits.seconds or np.inf) * (k + 1) / len(self.sets)
             longest = 0.0
             for repeat in range(repeats):
-                begin = time.perf_counter()
+                begin = time.process_time()
                 if repeat >= _FEWEST and begin - start + longest > deadline:
                     break
                 drawn = np.random.default_rng((seed, zlib.crc32(name.encode()), repeat))
@@ -284,7 +284,7 @@ class Experiment:
                         Record(name, repeat, method, dict(point.values), point.x)
                         for point in trained(case)
                     ]
-                longest = max(longest, time.perf_counter() - begin)
+                longest = max(longest, time.process_time() - begin)
                 _log.info("%s, %s: repeat %d, %.1f s", self.what, name, repeat + 1, longest)
         if not records:
             raise AbsentError(f"found none of its sets ({'; '.join(absent.values())})")
@@ -303,19 +303,22 @@ def _at_most(rows: Batch, most: int | None, rng: np.random.Generator) -> Batch:
 
 
 def superior(
-    own: Sequence[str], others: Sequence[str], *, strictly: bool = True
+    own: Sequence[str],
+    others: Sequence[str],
+    rule: Callable[[int, int, int], bool] = lambda win, tie, loss: win > loss,
 ) -> Callable[[Results], Verdict]:
-    """The claim that a paper's methods win in AUC more often than they lose to each other one.
+    """The claim that a paper's methods are better in AUC than each other one.
 
-    Not ``strictly``: at least as often.
+    ``rule`` says it of the numbers of sets on which they win, tie and lose; by default, that they
+    win on more sets than they lose.
     """
 
     def verdict(results: Results) -> Verdict:
         tallies = {each: results.tally(own, each, "auc") for each in others}
-        holds = all(
-            win > lost or (win == lost and not strictly) for win, _, lost in tallies.values()
-        )
         counts = "; ".join(f"{each} {'/'.join(map(str, n))}" for each, n in tallies.items())
-        return Verdict(holds, f"sets on which {' or '.join(own)} wins, ties and loses: {counts}")
+        return Verdict(
+            all(rule(*tally) for tally in tallies.values()),
+            f"sets on which {' or '.join(own)} wins, ties and loses: {counts}",
+        )
 
     return verdict

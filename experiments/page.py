@@ -170,7 +170,7 @@ def page(experiment: Experiment, results: Results, limits: Limits, seconds: floa
     counts = f"{most}" if least == most else f"{least} to {most}"
     parts.append(
         f"Repeats of each set: {counts} (the paper: {experiment.repeats}). "
-        f"{limits_text(limits, experiment.row_scale)} The run took {seconds:.0f} seconds."
+        f"{limits_text(limits, experiment.row_scale)} The run took {seconds:.0f} CPU seconds."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -191,7 +191,7 @@ def limits_text(limits: Limits, row_scale: int) -> str:
         "repeats": "repeats: {:,d}",
         "rows": "training rows of a repeat: {:,d}",
         "work": "operations of a full search of settings: {:.0e}",
-        "seconds": "seconds until no further repeat starts: {:,.0f}",
+        "seconds": "CPU seconds until no further repeat starts: {:,.0f}",
     }
     texts = [words[key].format(v) for key, v in given.items()]
     return f"Limits: {'; '.join(texts)}." if texts else "No limits."

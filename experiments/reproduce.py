@@ -148,14 +148,14 @@ def _outcome(
     if stored.get("key") == key and stored["status"] == "ok":
         _log.info("%s is kept", name)
         return stored
-    start = time.perf_counter()
+    start = time.process_time()
     outcome: dict[str, Any] = {"key": key, "title": f"{experiment.paper}, {experiment.what}"}
     files: dict[str, bytes] = {}
     records: dict[str, Any] = {}
     try:
         data = Path(arguments.data) if arguments.data else None
         results = experiment.run(data, limits, arguments.seed)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         outcome |= {"status": "ok", "verdict": verdict(experiment, results)}
         files = {f"{key}.png": png(each) for key, each in pictures(experiment, results).items()}
         files["page.md"] = page(experiment, results, limits, seconds).encode()
@@ -165,7 +165,7 @@ def _outcome(
     except Exception as error:
         _log.exception("%s failed", name)
         outcome |= {"status": "failed", "verdict": f"{type(error).__name__}: {error}"}
-    outcome["seconds"] = round(time.perf_counter() - start, 1)
+    outcome["seconds"] = round(time.process_time() - start, 1)
     files["results.json"] = json.dumps({"outcome": outcome} | records).encode()
     _publish(own, files)
     _log.info("%s: %s", name, outcome)
@@ -194,7 +194,7 @@ def _stored(own: Path) -> dict[str, Any]:
 
 def _write_index(output: Path) -> None:
     """The index of all experiments that were run into a directory, by this run or before."""
-    lines = ["| experiment | outcome | seconds | verdict |", "| --- | --- | --- | --- |"]
+    lines = ["| experiment | outcome | CPU seconds | verdict |", "| --- | --- | --- | --- |"]
     for name in EXPERIMENTS:
         if outcome := _stored(output / name):
             title = f"[{outcome['title']}]({name}/page.md)"
