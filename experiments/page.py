@@ -119,24 +119,26 @@ def _dots(experiment: Experiment, key: str, measure: Measure, results: Results) 
     with panels(len(methods), 2.4) as (figure, axes):
         lines = -(-len(methods) // 4)
         figure.set_size_inches(figure.get_size_inches()[0], lines * (1.1 + 0.2 * len(sets)) + 0.4)
-        for k, (method, panel) in enumerate(zip(methods, axes, strict=False)):
+        for method, panel in zip(methods, axes, strict=False):
+            place = panel.get_subplotspec()
+            first = place is None or place.is_first_col()
             ours = [results.values(name, method, key) for name in sets]
             theirs = [measure.paper.get(name, {}).get(method, (np.nan, None)) for name in sets]
             rows = [
                 ([v.mean() if v.size else np.nan for v in ours], [_deviation(v) for v in ours]),
                 ([mean for mean, _ in theirs], [deviation or 0.0 for _, deviation in theirs]),
             ]
-            for place, (means, errors) in enumerate(rows):
+            for k, (means, errors) in enumerate(rows):
                 panel.errorbar(
-                    *(means, np.arange(len(sets)) + 0.25 * place),
+                    *(means, np.arange(len(sets)) + 0.25 * k),
                     xerr=errors,
-                    fmt="os"[place],
-                    mfc=(None, "none")[place],
-                    color=(NEGATIVE, GUIDE)[place],
+                    fmt="os"[k],
+                    mfc=(None, "none")[k],
+                    color=(NEGATIVE, GUIDE)[k],
                     markersize=4,
-                    label=("ours", "paper")[place],
+                    label=("ours", "paper")[k],
                 )
-            panel.set_yticks(range(len(sets)), sets if k % 4 == 0 else [""] * len(sets))
+            panel.set_yticks(range(len(sets)), sets if first else [""] * len(sets))
             panel.invert_yaxis()
             panel.set(title=method, xlabel=measure.heading)
             if wide and "second" in measure.heading:
