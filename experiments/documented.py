@@ -2,8 +2,8 @@
 
     python -m experiments.documented --results output/reproduction
 
-copies verdicts, pictures, made smaller, and the first table of each page of the run into
-``docs/guides/reproduction.md`` and ``docs/images/papers``. Tables of curves are left to the pages.
+writes verdicts, small pictures and the first table of each experiment of the run into
+``docs/guides/reproduction.md`` and ``docs/images/papers``. Tables of curves are left to its pages.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from experiments.experiment import Limits
-from experiments.page import limits_text
+from experiments.experiment import Limits, Record, Results
+from experiments.page import limits_text, page, pictures
 from experiments.reproduce import EXPERIMENTS
+from spark_auc.app.report.pictures import png
 
 _PAGE, _PICTURES = "guides/reproduction.md", "images/papers"
 _WIDTH, _COLOURS = 1000, 32
@@ -46,9 +47,9 @@ not there are named on each page.
 
 def documented(results: Path, docs: Path) -> str:
     """Write the page and its pictures; returns the page."""
-    pictures = docs / _PICTURES
-    pictures.mkdir(parents=True, exist_ok=True)
-    for old in pictures.glob("*.png"):
+    folder = docs / _PICTURES
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.png"):
         old.unlink()
     sections, lines, total, limits = [], [], 0.0, Limits()
     for name, experiment in EXPERIMENTS.items():
@@ -63,26 +64,23 @@ def documented(results: Path, docs: Path) -> str:
             lines.append(f"| {' | '.join(cells)} |")
             continue
         limits = Limits(**facts["limits"])
-        text = (results / name / "page.md").read_text()
-        head, *parts = text.strip().split("\n\n")
-        title = head.removeprefix("# ")
-        tables = [k for k, part in enumerate(parts) if part.startswith("| ")]
-        # A table stands below its legend; of curves none is kept, else the first.
-        dropped = {j for k in tables[not experiment.x :] for j in (k - 1, k)}
-        kept = [part for k, part in enumerate(parts) if k not in dropped]
-        for picture in (results / name).glob("*.png"):
-            (pictures / f"{name}-{picture.name}").write_bytes(_smaller(picture.read_bytes()))
-        body = re.sub(r"\]\((\w+\.png)\)", rf"](../{_PICTURES}/{name}-\1)", "\n\n".join(kept))
-        sections.append(f"## {title}\n\n{body}")
-        anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        found = Results([Record(**record) for record in facts["records"]], facts["absent"])
+        for key, figure in pictures(experiment, found).items():
+            (folder / f"{name}-{key}.png").write_bytes(_smaller(png(figure)))
+        text = page(
+            *(experiment, found, limits, outcome["seconds"], f"../{_PICTURES}/{name}-"),
+            tables=0 if experiment.x else 1,
+        )
+        sections.append(f"#{text.strip()}")
+        anchor = re.sub(r"[^\w -]", "", text.splitlines()[0][2:].lower()).replace(" ", "-")
         lines.append(f"| [{cells[0]}](#{anchor}) | {' | '.join(cells[1:])} |")
     commands = f"{limits_text(limits, 1)} All took {total / 60:.0f} minutes of one CPU."
     index = ["| experiment | outcome | CPU seconds |", "| --- | --- | --- |", *lines]
-    page = "\n\n".join(
+    whole = "\n\n".join(
         [_INTRODUCTION.format(commands=commands).strip(), "\n".join(index), *sections]
     )
-    (docs / _PAGE).write_text(f"{page}\n")
-    return page
+    (docs / _PAGE).write_text(f"{whole}\n")
+    return whole
 
 
 def _smaller(content: bytes) -> bytes:

@@ -108,6 +108,8 @@ def _curves(experiment: Experiment, key: str, measure: Measure, results: Results
             heading = experiment.measures[against].heading if against else experiment.x
             scale = "log" if experiment.log else "linear"
             panel.set(title=name, xscale=scale, xlabel=heading)
+            if "second" in measure.heading:
+                panel.set_yscale("log")
         figure.supylabel(measure.heading, fontsize=9)
     return figure
 
@@ -152,8 +154,15 @@ def verdict(experiment: Experiment, results: Results) -> str:
     return f"The claim, {experiment.claim}, {'holds' if holds else 'does not hold'}: {found}."
 
 
-def page(experiment: Experiment, results: Results, limits: Limits, seconds: float) -> str:
-    """The page in Markdown, with pictures beside it."""
+def page(
+    experiment: Experiment,
+    results: Results,
+    limits: Limits,
+    seconds: float,
+    pictures: str = "",
+    tables: int | None = None,
+) -> str:
+    """The page in Markdown, with the first ``tables``; files of pictures begin as ``pictures``."""
     names = results.sets
     notes = [f"{name}: {SETS[name].note}" for name in names if name in SETS and SETS[name].note]
     runs = {name: len({r.repeat for r in results.records if r.set == name}) for name in names}
@@ -162,8 +171,8 @@ def page(experiment: Experiment, results: Results, limits: Limits, seconds: floa
         f"# {experiment.paper}, {experiment.what}: {experiment.title}",
         experiment.about,
         f"**{verdict(experiment, results)}**",
-        *(f"![{experiment.what}]({key}.png)" for key in pictures_of(experiment)),
-        *(_table(experiment, key, results) for key in experiment.measures),
+        *(f"![{experiment.what}]({pictures}{key}.png)" for key in pictures_of(experiment)),
+        *(_table(experiment, key, results) for key in list(experiment.measures)[:tables]),
     ]
     if notes:
         parts.append(f"Sets that differ from the paper's: {'; '.join(notes)}.")

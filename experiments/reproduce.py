@@ -106,10 +106,12 @@ def run(argv: Sequence[str]) -> int:
         return error.exit_code
     output = Path(arguments.output)
     outcomes: dict[str, dict[str, Any]] = {}
+    # Of the code that is loaded, not of a file that changes while others run.
+    keys = {name: _key(name, limits, arguments) for name in chosen}
     # More threads of BLAS make no run of these sizes faster, and other seconds.
     with threadpool_limits(1):
         for name in chosen:
-            outcomes[name] = _outcome(name, arguments, limits, output)
+            outcomes[name] = _outcome(name, keys[name], arguments, limits, output)
             _write_index(output)
     failed = [name for name, outcome in outcomes.items() if outcome["status"] == "failed"]
     status = "failed" if failed else "ok"
@@ -139,11 +141,10 @@ def _checked(arguments: argparse.Namespace) -> tuple[list[str], Limits]:
 
 
 def _outcome(
-    name: str, arguments: argparse.Namespace, limits: Limits, output: Path
+    name: str, key: str, arguments: argparse.Namespace, limits: Limits, output: Path
 ) -> dict[str, Any]:
     """Run an experiment or keep its page; returns what the index says of it."""
     experiment, own = EXPERIMENTS[name], output / name
-    key = _key(name, limits, arguments)
     stored = _stored(own)
     if stored.get("key") == key and stored["status"] == "ok":
         _log.info("%s is kept", name)
