@@ -177,8 +177,8 @@ _EMBEDDINGS: dict[str, Callable[[Batch, int, int], Embedding]] = {
         rows.X, rows.y, l2=_network_penalty(rows, seed), seed=seed
     ),
 }
-# Penalties of the network's weights; with few rows a wide layer overfits. At most so many rows
-# choose among them.
+# Penalties of the network's weights, as with few rows a wide layer overfits, and the rows at most
+# that choose one.
 _CHOOSING = 2000
 _PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 # The best features on each set, by the paper's text, and the number of random ones.

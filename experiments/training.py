@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,12 +52,6 @@ class Ranker:
 def percent(scores: Float, y: NDArray[np.bool_]) -> float:
     """AUC of scores ``(n,)`` in percent."""
     return 100 * auc(ScoreTable.of(scores, y))
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean over repeats and its standard error; None for one repeat."""
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    return float(np.mean(values)), error
 
 
 def exact(
