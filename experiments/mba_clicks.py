@@ -185,7 +185,7 @@ FIGURES7_8 = Experiment(
         "weights": Measure("nonzero weights", ".0f"),
     },
     repeats=5,
-    row_scale=500,
+    row_scale=1000,
     x="penalty",
     log=True,
 )

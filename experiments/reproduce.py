@@ -63,7 +63,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 # Of quick runs, 20 minutes in all; of usual ones, at most 4 hours; and of those without limits.
 QUICK = Limits(repeats=10, rows=1_500, work=2e7, seconds=25)
-USUAL = Limits(rows=20_000, work=1e9, seconds=480)
+USUAL = Limits(rows=10_000, work=1e9, seconds=400)
 FULL = Limits()
 _ROOT = Path(__file__).parents[1]
 

@@ -1,4 +1,4 @@
-"""Training on the experiments' rows, and statistics over repeats."""
+"""Rankers that are trained on the rows of experiments."""
 
 from __future__ import annotations
 
