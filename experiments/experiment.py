@@ -219,7 +219,7 @@ class Experiment:
     measures
         What the points have, and the paper's figures; the tests are of the first.
     repeats
-        The paper's number of repeats.
+        The paper's number of repeats; ours where it prints none.
     row_scale
         Factor of the limit of rows, for methods that take little time per row.
     x

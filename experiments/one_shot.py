@@ -254,15 +254,16 @@ FIGURE6 = Experiment(
     about=(
         f"Omniglot's two small background sets: 8 alphabets of 242 characters, {DRAWINGS} drawings "
         "each, of which four random alphabets train and four test (the paper: 50 alphabets, 30 and "
-        f"20), in five splits. {FEATURES} principal components of the training images are the "
-        f"linear features, and the input of a network of two layers of {FEATURES}, trained to tell "
-        f"pairs of drawings of one character from pairs of two ({STEPS:,d} steps of Adam on "
-        f"{BATCH} pairs). For each of {PAIRS:,d} random pairs of test characters, ten "
-        "drawings of each train a ridge on all pairs of drawings, and ten test it. The penalty has "
-        "the least loss of the scores of each training drawing by the ranker of the others, which "
-        "follow in closed form. Same and different: pairs of characters of one alphabet and of "
-        "two. Seconds: all rankers and scores of all pairs; training: of the network. The pictures "
-        "show the first repeat: the AUC of each pair, and the pairs that gain most."
+        f"20), in five splits (the paper prints no number). {FEATURES} principal components of the "
+        "training images are the linear features, and the input of a network of two layers of "
+        f"{FEATURES}, trained to tell pairs of drawings of one character from pairs of two "
+        f"({STEPS:,d} steps of Adam on {BATCH} pairs). For each of {PAIRS:,d} random pairs of test "
+        "characters, ten drawings of each train a ridge on all pairs of drawings, and ten test it. "
+        "The penalty has the least loss of the scores of each training drawing by the ranker of "
+        "the others, which follow in closed form. Same and different: pairs of characters of one "
+        "alphabet and of two. Seconds: all rankers and scores of all pairs; training: of the "
+        "network. The pictures show the first repeat: the AUC of each pair, and the pairs that "
+        "gain most."
     ),
     claim="features of a Siamese network rank better than linear ones",
     verdict=_verdict,

@@ -180,7 +180,7 @@ def page(
         parts.append(f"Sets of the paper that are not here: {', '.join(results.absent)}.")
     counts = f"{most}" if least == most else f"{least} to {most}"
     parts.append(
-        f"Repeats of each set: {counts} (the paper: {experiment.repeats}). "
+        f"Repeats of each set: {counts} of {experiment.repeats}. "
         f"{limits_text(limits, experiment.row_scale)} The run took {seconds:.0f} CPU seconds."
     )
     return "\n\n".join(parts) + "\n"

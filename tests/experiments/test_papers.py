@@ -126,7 +126,7 @@ def test_a_page_has_means_deviations_tests_and_absent_sets():
     assert "| win/tie/loss |  | 1/0/0 |" in text
     assert "ours is better, holds: sets on which ours wins, ties and loses: theirs 1/0/0." in text
     assert "that are not here: gone." in text
-    assert "Repeats of each set: 4 (the paper: 4). Limits: training rows of a repeat: 7." in text
+    assert "Repeats of each set: 4 of 4. Limits: training rows of a repeat: 7." in text
     drawn = pictures(made, found)
     assert [len(each.axes) for each in drawn.values()] == [2, 2]
 
