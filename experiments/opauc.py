@@ -201,7 +201,7 @@ def _projected(make: Callable[[Batch, int, int, Setting], Any]) -> Algorithm:
     return Algorithm(
         # Principal components must be fewer than the rows.
         lambda rows, seed, setting: make(
-            rows, min(_FEATURES, min(rows.X.shape) // 2), seed, setting
+            rows, min(_FEATURES, min(rows.X.shape) // 4), seed, setting
         ),
         {"eta": STEPS, "lambda2": PENALTIES},
         lambda entries, _: float(_FEATURES**2),
@@ -215,7 +215,7 @@ TABLE4 = Experiment(
     about=(
         f"{_PROTOCOL}Rows of unit length. Buffers of {_BUFFER} rows, rank {_RANK} of OPAUCr, "
         f"{_FEATURES:,d} features of OPAUCf (drawn columns), OPAUCrp (random projection) and "
-        "OPAUCpca (components of the training rows), or half as many as training rows."
+        "OPAUCpca (components of the training rows), or a quarter as many as training rows."
     ),
     claim="OPAUCr wins more often than it loses against each other method",
     verdict=superior(["OPAUCr"], _WIDE[1:]),
