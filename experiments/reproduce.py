@@ -62,7 +62,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     name: experiment for module in MODULES for name, experiment in module.EXPERIMENTS.items()
 }
 # Of quick runs, 20 minutes in all; of usual ones, at most 4 hours; and of those without limits.
-QUICK = Limits(repeats=10, rows=1_500, work=2e7, seconds=25)
+QUICK = Limits(repeats=10, rows=1_200, work=2e7, seconds=20)
 USUAL = Limits(rows=10_000, work=1e9, seconds=400)
 FULL = Limits()
 _ROOT = Path(__file__).parents[1]

@@ -235,7 +235,7 @@ def test_the_documentation_has_verdicts_small_pictures_and_tables(job, tmp_path,
     assert "AUC: mean" in text
     assert "seconds: mean" not in text
     assert next(line for line in text.splitlines() if "Table 1 |" in line).count("failed") == 1
-    assert "training rows of a repeat: 1,500" in text
+    assert "training rows of a repeat: 1,200" in text
     pictures = {each.name: each for each in (tmp_path / "docs/images/papers").iterdir()}
     assert set(pictures) == {"table-auc.png", "table-seconds.png", "curve-auc.png"}
     for name in re.findall(r"\]\(\.\./images/papers/([^)]+)\)", text):
