@@ -547,14 +547,21 @@ def _curve(algorithm: Algorithm) -> Callable[[Case], Iterator[Point]]:
 
 
 def _epochs_verdict(results: Results) -> Verdict:
-    found, holds = [], True
+    found, above, gains = [], 0, []
     for name in results.sets:
-        first = {m: results.mean(name, m, "auc", PLACES[0]) for m in results.methods}
-        last = {m: results.mean(name, m, "auc", PLACES[-1]) for m in results.methods}
-        holds &= last["NSAUC"] >= max(last.values())
-        texts = [f"{m} {first[m]:.2f} to {last[m]:.2f}" for m in results.methods]
+        curves = {
+            method: [results.mean(name, method, "auc", place) for place in PLACES]
+            for method in results.methods
+        }
+        above += np.mean(curves["NSAUC"]) > np.mean(curves["NSVMSGD2"])
+        gains.append(curves["NSOLAM"][-1] - curves["NSOLAM"][0])
+        texts = [f"{method} {aucs[0]:.2f} to {aucs[-1]:.2f}" for method, aucs in curves.items()]
         found.append(f"{name}: {', '.join(texts)}")
-    return Verdict(holds, f"from {PLACES[0]} epoch to {PLACES[-1]}, {'; '.join(found)}")
+    return Verdict(
+        above == len(gains) and max(gains) < 1,
+        f"NSAUC is above on {above} of {len(gains)} sets, and NSOLAM gains {min(gains):.2f} to "
+        f"{max(gains):.2f} points; from {PLACES[0]} epoch to {PLACES[-1]}, {'; '.join(found)}",
+    )
 
 
 FIGURE1 = Experiment(
@@ -565,7 +572,10 @@ FIGURE1 = Experiment(
         f"{_MAP}{_SPLIT}Settings as in Table 4; NSVMSGD2 is NSAUC without averaging. An epoch has "
         "as many pairs or rows as there are training rows. The paper shows curves without numbers."
     ),
-    claim="NSAUC ends with the best AUC on every set",
+    claim=(
+        "averaged over the epochs NSAUC is above NSVMSGD2, and NSOLAM gains less than a point "
+        "after its first epoch"
+    ),
     verdict=_epochs_verdict,
     sets=dict.fromkeys((_SETS[name] for name in _LARGE), split),
     methods={

@@ -217,3 +217,21 @@ def test_verdicts_say_where_a_claim_fails():
     assert not holds
     assert "on 1 of 2 sets, and at most 0.50 points" in found
     assert not verdict(nonlinear.TABLE4, {"skin": good | {"NBAUC": 95.1}}).holds
+
+
+def test_the_figure_is_of_all_epochs_and_of_what_nsolam_gains(small):
+    curves = {"NSAUC": (90, 95, 94), "NSVMSGD2": (80, 90, 95), "NSOLAM": (89, 89.2, 89.6)}
+
+    def verdict(**others):
+        records = [
+            Record("skin", 0, method, {"auc": auc}, place)
+            for method, aucs in (curves | others).items()
+            for auc, place in zip(aucs, (1, 2, 4), strict=True)
+        ]
+        return nonlinear.FIGURE1.verdict(Results(records))
+
+    holds, found = verdict()
+    assert holds
+    assert "above on 1 of 1 sets, and NSOLAM gains 0.60 to 0.60 points; from 1 epoch to 4" in found
+    assert not verdict(NSOLAM=(89, 89, 91)).holds
+    assert not verdict(NSAUC=(80, 80, 95)).holds
