@@ -135,8 +135,8 @@ lint: $(READY) ## ruff and mypy
 docs: $(READY) ## build the documentation in output/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-reproduce: setup ## run the papers' experiments; ARGS="table2 --data DIR" chooses
-	$(BIN)/python -m experiments.reproduce $(ARGS)
+reproduce: setup ## run the papers' experiments, at most 4 hours; QUICK=1: 20 minutes; ARGS="mba_table2 --full" chooses
+	$(BIN)/python -m experiments.reproduce $(if $(QUICK),--quick) $(ARGS)
 
 bench: setup ## measure against the scan and Spark ML logistic regression
 	$(BIN)/python -m benchmarks.main_job

@@ -1,10 +1,5 @@
 """Partial AUC of a second step, in which negatives are reweighted by their scores.
 
-    python -m experiments.partial_auc --data DIR --results FILE
-
-appends a JSON line to the file for each set, split and method; a run that was interrupted continues
-where it ended. `experiments.partial_auc_tables` prints the tables.
-
 Measured is the area under the ROC curve over false positive rates up to 0.01 and 0.1, divided by
 that limit, in percent, on the test half of stratified splits. All methods see the same features of
 an automatic recipe, with 16 knots at most. Five folds of the training rows choose their parameters,
@@ -33,11 +28,10 @@ earlier ones (twice the limit, half of the weight) had lost at 0.01 on the first
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -46,17 +40,26 @@ import numpy as np
 from scipy import sparse
 
 from experiments.comparators.two_way import Form, Weight, fitted
+from experiments.experiment import (
+    AbsentError,
+    Case,
+    Experiment,
+    Measure,
+    Point,
+    Request,
+    Results,
+    Verdict,
+)
 from experiments.past_features import OfRecipe, additive, pairs
 from experiments.past_rankers import centres, hinge
-from experiments.past_results import Results
-from experiments.past_sets import SETS, Rows
+from experiments.past_sets import SETS, Rows, stratified_folds
+from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.roc import auc, partial_area
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.training.second_step import TIMES, TOP
 
-PART = "partial AUC"
 LIMITS = (0.01, 0.1)
 METHODS = (
     *("one step, AUC", "one step", "second step", "second step, prior", "second step, fixed"),
@@ -75,7 +78,6 @@ WEIGHTS: tuple[tuple[Form, float], ...] = (
 WARM_UP, STEPS = 20, (5, 15, 40)
 # Only the features of the most training rows are kept; all but criteo_80k have fewer.
 KNOTS, MOST_FEATURES = 16, 700
-SPLITS = 5
 # The additive features of these sets count; "magic04, pairs" has pairs of columns beside.
 COUNTED = ("magic04", "adult_raw", "a9a", "ijcnn1", "criteo_80k")
 PAIRED = ", pairs"
@@ -184,15 +186,16 @@ def surrogate(
             yield f"{form} {gamma:g}, {step} steps", each[:-1]
 
 
-def measured(train: Rows, test: Rows, seed: int, paired: bool = False) -> dict[str, Measures]:
+@lru_cache(maxsize=1)
+def measured(case: Case) -> dict[str, Measures]:
     """The result of each method; seconds are CPU seconds of the choice and the fit for a limit."""
-    X, Z = features(train, test, paired)
-    y, folds = train.y, train.folds(seed)
+    X, y, Z = case.train.X, case.train.y, case.test.X
+    folds = stratified_folds(y, case.repeat)
     results: dict[str, Measures] = {}
 
     def add(name: str, seconds: float, models: Mapping[str, tuple[str, Float]]) -> None:
         """Add the models chosen for each limit; the AUC is that of the last."""
-        found = {limit: measures(Z @ w, test.y) for limit, (_, w) in models.items()}
+        found = {limit: measures(Z @ w, case.test.y) for limit, (_, w) in models.items()}
         values = {limit: each[limit] for limit, each in found.items()}
         values["auc"] = found[str(LIMITS[-1])]["auc"]
         rounded = {key: round(value, 4) for key, value in values.items()}
@@ -231,47 +234,93 @@ def measured(train: Rows, test: Rows, seed: int, paired: bool = False) -> dict[s
     return results
 
 
-def features(train: Rows, test: Rows, paired: bool) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-    """The features of both halves, of a recipe of the training half."""
+def rows(request: Request) -> tuple[Batch, Batch]:
+    """The features of both halves of a split, of a recipe of the training half."""
+    name = request.set.removesuffix(PAIRED)
+    try:
+        table = _table(name, request.directory or Path())
+    except FileNotFoundError as error:
+        raise AbsentError(
+            f"found no {error.filename}, expected the table of {name!r}; put it there, or name the "
+            "directory by --data"
+        ) from None
+    train, test = table.split(request.repeat)
     recipe, state = additive(train, KNOTS)
     block = OfRecipe.of(recipe, train)
     X = block(train)
-    if paired:
+    if name != request.set:
         scores = X @ _ridges(X, train.y)[PENALTIES.index(1e-3)]
         block = OfRecipe.of(pairs(train, recipe, state, scores, 10), train)
         X = block(train)
     Z = block(test)
     counts = np.bincount(X.indices, minlength=X.shape[1])
     kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_FEATURES])
-    return X[:, kept], Z[:, kept]
+    return Batch(X[:, kept], train.y), Batch(Z[:, kept], test.y)
 
 
 @cache
-def _rows(name: str, data: Path) -> Rows:
-    return SETS[name.removesuffix(PAIRED)](data)
+def _table(name: str, data: Path) -> Rows:
+    return SETS[name](data)
 
 
-def main() -> None:
-    """Measure what the file lacks."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="directory of the tables")
-    parser.add_argument("--results", type=Path, required=True, help="file of results")
-    parser.add_argument("--sets", nargs="+", choices=NAMES, default=list(NAMES))
-    parser.add_argument("--splits", type=int, default=SPLITS, help="number of splits")
-    options = parser.parse_args()
-    results = Results(options.results)
-    known = results.keys()
-    for split in range(options.splits):
-        for name in options.sets:
-            if (PART, name, split, METHODS[-1]) in known:
-                continue
-            train, test = _rows(name, options.data).split(split)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = measured(train, test, split, name.endswith(PAIRED))
-            for method, row in found.items():
-                results.add((PART, name, split, method), row)
+def _method(name: str) -> Callable[[Case], Iterator[Point]]:
+    def points(case: Case) -> Iterator[Point]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield Point(measured(case)[name])
+
+    return points
 
 
-if __name__ == "__main__":
-    main()
+def verdict(results: Results) -> Verdict:
+    """The rule: at both limits above one step on at least two sets, below it on none."""
+    counts = {}
+    for method in METHODS[2:]:
+        for limit in map(str, LIMITS):
+            won = [results.compared(n, [method], _ONE, limit) for n in results.sets if n in COUNTED]
+            counts[method, limit] = won.count(1), won.count(-1)
+    holds = all(
+        counts[method, str(limit)][0] >= 2 and not counts[method, str(limit)][1]
+        for method in _STEPS
+        for limit in LIMITS
+    )
+    parts = [
+        f"{method} "
+        + " and ".join(
+            f"{above}/{below}" for above, below in (counts[method, str(limit)] for limit in LIMITS)
+        )
+        for method in METHODS[2:]
+    ]
+    return Verdict(
+        holds,
+        f"tables above and below one step at {' and at '.join(map(str, LIMITS))}: "
+        f"{'; '.join(parts)}",
+    )
+
+
+_ONE, _STEPS = "one step", ("second step", "second step, fixed")
+SECOND_STEP = Experiment(
+    paper="Partial AUC",
+    what="second step",
+    title="negatives reweighted by their scores",
+    about=(
+        "The area under the ROC curve up to a false positive rate, divided by it. All methods see "
+        f"the features of an automatic recipe of {KNOTS} knots; folds choose their parameters for "
+        "each rate apart. One step is ridge, a second step ridge with more weight of the negatives "
+        "of high scores, hinge the squared hinge of all pairs; two-way and one-way are the "
+        "surrogates of Yang et al. (2021). Seconds are CPU seconds of choice and fit."
+    ),
+    claim="a second step is above one step on two tables at least and below it on none",
+    verdict=verdict,
+    sets=dict.fromkeys(NAMES, rows),
+    methods={name: _method(name) for name in METHODS},
+    own=["second step, fixed"],
+    measures={
+        **{str(limit): Measure(f"partial AUC up to {limit} (%)") for limit in LIMITS},
+        "auc": Measure("AUC (%)"),
+        "seconds": Measure("seconds"),
+    },
+    repeats=5,
+)
+
+EXPERIMENTS = {"partial_auc": SECOND_STEP}

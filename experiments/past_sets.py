@@ -71,12 +71,17 @@ class Rows:
 
     def folds(self, seed: int, count: int = 5) -> list[tuple[Int, Int]]:
         """Row numbers of stratified folds: the fitted and the held-out rows of each."""
-        rng = np.random.default_rng([seed, count])
-        fold = np.empty(self.y.size, np.int64)
-        for label in (False, True):
-            rows = rng.permutation(np.flatnonzero(self.y == label))
-            fold[rows] = np.arange(rows.size) % count
-        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
+        return stratified_folds(self.y, seed, count)
+
+
+def stratified_folds(y: Bool, seed: int, count: int = 5) -> list[tuple[Int, Int]]:
+    """Row numbers of folds of labels ``(n,)``: the fitted and the held-out rows of each."""
+    rng = np.random.default_rng([seed, count])
+    fold = np.empty(y.size, np.int64)
+    for label in (False, True):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        fold[rows] = np.arange(rows.size) % count
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
 
 
 def _known(name: str) -> Callable[[Path], Rows]:

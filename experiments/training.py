@@ -1,16 +1,12 @@
-"""Training on the experiments' rows, and statistics over repeats."""
+"""Rankers that are trained on the rows of experiments."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc import training
 from spark_auc.core.batch import Batch, divided
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
@@ -21,6 +17,8 @@ from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.types import Float
+from spark_auc.solvers.candidates import Candidate
+from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
 from spark_auc.training.train import train
@@ -56,16 +54,18 @@ def percent(scores: Float, y: NDArray[np.bool_]) -> float:
     return 100 * auc(ScoreTable.of(scores, y))
 
 
-def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean over repeats and its standard error; None for one repeat."""
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    return float(np.mean(values)), error
+def exact(
+    rows: Batch, seed: int, mixes: tuple[float, ...] = (0.0,), *, standardize: bool = True
+) -> Ranker:
+    """MBA on all pairs, with the penalty of the best mean AUC in cross-validation.
 
-
-def exact(rows: Batch, seed: int) -> Ranker:
-    """Ridge on all pairs, with the penalty of the best mean AUC in cross-validation."""
-    settings = TrainingSettings(folds=Folds(_FOLDS, seed))
-    return _trained(rows, replace(settings, reg_params=_chosen(rows, settings)))
+    Shares of the lasso in the penalty are ``mixes``: ridge by default. With ``standardize`` the
+    penalty is of columns of unit variance.
+    """
+    settings = TrainingSettings(
+        folds=Folds(_FOLDS, seed), elastic_net_params=mixes, standardize=standardize
+    )
+    return _trained(rows, _with(settings, _chosen(rows, settings)))
 
 
 def sampled(rows: Batch, pairs: int, seed: int) -> dict[str, Ranker]:
@@ -81,7 +81,7 @@ def sampled(rows: Batch, pairs: int, seed: int) -> dict[str, Ranker]:
     settings = TrainingSettings(standardize=False, folds=Folds(_FOLDS, seed), batch_size=1)
     (keyed_rows,) = distinct_keys()(iter([scaled]))
     draws = FirstArrivals.zero(pairs).update(keyed_rows, seed).draws(seed, pairs)
-    settings = replace(settings, reg_params=_chosen(draws.drawn(keyed_rows), settings))
+    settings = _with(settings, _chosen(draws.drawn(keyed_rows), settings))
     rankers = {}
     for estimator in ("complete", "paired"):
         sampling = Sampling(estimator, pairs, seed)
@@ -94,25 +94,23 @@ def _local(rows: Batch) -> ArrayRows:
     return ArrayRows((rows,), rows.X.shape[1])
 
 
-def _chosen(rows: Batch, settings: TrainingSettings) -> tuple[float]:
+def _chosen(rows: Batch, settings: TrainingSettings) -> Candidate:
     """The penalty that cross-validation chooses."""
-    return (_trained(rows, settings).regParam,)
+    return _result(rows, settings)[1]
+
+
+def _with(settings: TrainingSettings, candidate: Candidate) -> TrainingSettings:
+    """The settings with a penalty that is chosen, whose training is timed alone."""
+    reg, mix = candidate.regParam, candidate.elasticNetParam
+    return replace(settings, reg_params=(reg,), elastic_net_params=(mix,))
 
 
 def _trained(rows: Batch, settings: TrainingSettings) -> Ranker:
-    with _quiet(training.__name__):
-        result = train(_local(rows), settings)
+    result, candidate = _result(rows, settings)
+    return Ranker(result.w, candidate.regParam, sum(result.seconds.values()))
+
+
+def _result(rows: Batch, settings: TrainingSettings) -> tuple[TrainingResult, Candidate]:
+    result = train(_local(rows), settings)
     assert result.penalty is not None
-    return Ranker(result.w, result.penalty.regParam, sum(result.seconds.values()))
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Log only warnings: an experiment trains hundreds of times."""
-    log = logging.getLogger(name)
-    before = log.level
-    log.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
+    return result, result.penalty

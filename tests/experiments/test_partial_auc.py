@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,9 +7,9 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from experiments import partial_auc, partial_auc_tables, past_tables
+from experiments import partial_auc
 from experiments.comparators.two_way import Weight, fitted, objective
-from experiments.past_results import Results
+from experiments.experiment import Case, Limits, Record, Request, Results
 from experiments.past_sets import Rows
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.local import MBAClassifier
@@ -112,25 +114,36 @@ def test_candidates_are_chosen_by_folds_for_each_measure():
     assert means == {"auc": 0, "0.01": 2, "0.1": 1}
 
 
-def test_every_method_is_measured_and_depends_on_the_training_rows_only(tmp_path):
+def test_every_method_is_measured_and_depends_on_the_training_rows_only(monkeypatch):
     rng = np.random.default_rng(5)
     x, z = rng.normal(size=(2, 1200))
     y = rng.random(1200) < 1 / (1 + np.exp(2 - x - np.abs(z)))
-    rows = Rows(pd.DataFrame({"x": x, "z": z}), y)
-    train, test = rows.split(0)
-    results = partial_auc.measured(train, test, 0)
-    flipped = partial_auc.measured(train, Rows(test.frame, ~test.y), 0)
+    table = Rows(pd.DataFrame({"x": x, "z": z}), y)
+    monkeypatch.setitem(partial_auc.SETS, "magic04", lambda data: table)
+    partial_auc._table.cache_clear()
+    train, test = partial_auc.rows(Request(None, "magic04", 0, 0))
+    case, flipped = (
+        Case("magic04", 0, train, test._replace(y=labels), 0, Limits())
+        for labels in (test.y, ~test.y)
+    )
+    results, others = partial_auc.measured(case), partial_auc.measured(flipped)
     assert tuple(results) == partial_auc.METHODS
-    file = Results(tmp_path / "results.jsonl")
+    records = []
     for name, row in results.items():
-        assert row["chosen"] == flipped[name]["chosen"]
-        assert row["auc"] == pytest.approx(100 - flipped[name]["auc"], abs=1e-3)
+        assert row["chosen"] == others[name]["chosen"]
+        assert row["auc"] == pytest.approx(100 - others[name]["auc"], abs=1e-3)
         assert row["auc"] > 65
         assert 0 < row["0.01"] < row["0.1"] < row["auc"]
-        for split in range(3):
-            gain = 1.0 if name == "second step" else 0.0
-            shifted = {**row, "0.01": 5.0, "0.1": 7.0 + gain + split / 100}
-            file.add((partial_auc.PART, "magic04", split, name), shifted)
-    found = past_tables.table(file.rows())
-    assert "| magic04 | 7.01 | +0.00 ± 0.00 | +1.00 ± 0.00" in partial_auc_tables.tables(found)
-    assert partial_auc_tables.verdict(found, "second step") == {"0.01": (0, 0), "0.1": (1, 0)}
+        for table_name, gain in (("magic04", 1.0), ("a9a", 2.0), ("ijcnn1", 0.0)):
+            for repeat in range(3):
+                more = gain * (name in partial_auc._STEPS)
+                values = {"0.01": 5.0 + more, "0.1": 7.0 + more + repeat / 100}
+                records.append(Record(table_name, repeat, name, values))
+    holds, found = partial_auc.verdict(Results(records))
+    assert holds
+    assert "second step 2/0 and 2/0; second step, prior 0/0 and 0/0" in found
+    worse = Record("criteo_80k", 0, "second step", {"0.01": 5.0, "0.1": 6.0})
+    one = Record("criteo_80k", 0, "one step", {"0.01": 5.0, "0.1": 7.0})
+    again = [replace(each, repeat=1) for each in (worse, one)]
+    others = [Record("criteo_80k", k, m, one.values) for m in partial_auc.METHODS for k in (0, 1)]
+    assert not partial_auc.verdict(Results([*records, *others, worse, one, *again])).holds

@@ -7,13 +7,12 @@ from scipy.spatial.distance import cdist
 from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 
-from experiments import datasets, figure5, khalid_figure1, khalid_table2, khalid_table4, nonlinear
-from experiments.experiment import Settings
-from experiments.paper import KHALID_TABLE2, KHALID_TABLE4
+from experiments import datasets, nonlinear
+from experiments.experiment import Case, Limits, Record, Request, Results
+from experiments.page import page, pictures
 from experiments.reproduce import EXPERIMENTS
 from spark_auc.core.batch import Batch
-from spark_auc.errors import ConvergenceError, DataError
-from spark_auc.publication.directory import Directory
+from spark_auc.errors import DataError
 
 ROWS = 240
 
@@ -39,36 +38,33 @@ def data(tmp_path):
         ",".join(map(str, row)) + (",h" if label else ",g") for label, row in zip(y, X, strict=True)
     ]
     (tmp_path / "magic04.csv").write_text("\n".join(cells) + "\n")
-    return Directory.of(str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(nonlinear, "EXPONENTS", range(-9, 4, 6))
-    for module in (khalid_table2, khalid_table4):
-        monkeypatch.setattr(module, "nystroem", lambda X, seed: nonlinear.nystroem(X, seed, 40))
-    monkeypatch.setattr(khalid_table2, "LANDMARKS", 40)
-    monkeypatch.setattr(khalid_figure1, "EPOCHS", (1, 2, 4))
+    monkeypatch.setattr(nonlinear, "LANDMARKS", 40)
+    monkeypatch.setattr(nonlinear, "PLACES", (1, 2, 4))
 
 
 def test_magic_is_a_fifth_of_test_rows_and_the_others(data):
     X, y = rings()
-    train, test = datasets.load(data, "magic04.csv")
+    train, test = datasets.shares(0.2)(Request(data, "magic04.csv", 0, 0))
     assert (train.y.size, test.y.size) == (192, 48)
     keys = np.concatenate([train.keys(), test.keys()]).astype(int)
     np.testing.assert_array_equal(np.sort(keys), np.arange(ROWS))
     for part in (train, test):
         np.testing.assert_array_equal(part.X, X[part.keys().astype(int)])
         np.testing.assert_array_equal(part.y, y[part.keys().astype(int)])
-    other, _ = datasets.load(data, "magic04.csv", 1)
+    other, _ = datasets.shares(0.2)(Request(data, "magic04.csv", 1, 1))
     assert set(other.keys()) != set(train.keys())
 
 
 @pytest.mark.parametrize("line", ["1,2,3,x", "1,2,3", "a,2,3,g"])
 def test_magic_as_it_was_not_distributed_is_refused(tmp_path, line):
     (tmp_path / "magic04.csv").write_text(f"1,2,3,g\n{line}\n")
-    with pytest.raises(DataError, match="a class, g or h; put the file"):
-        datasets.load(Directory.of(str(tmp_path)), "magic04.csv")
+    with pytest.raises(DataError, match="expected the distributed file"):
+        datasets.load(tmp_path, "magic04.csv")
 
 
 def test_halves_of_another_seed_are_others(data):
@@ -99,16 +95,16 @@ def test_a_third_of_each_class_is_held_out():
     assert held_out.y.sum() == pytest.approx(y.sum() / 3, abs=1)
 
 
-def test_landmarks_are_centres_and_the_bandwidth_is_the_papers():
+def test_landmarks_are_centres_and_the_bandwidth_is_the_papers(small):
     X, _ = rings()
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    made = nonlinear.nystroem(X, 0, 50)
+    made = nonlinear.nystroem(X, 0)
     assert made.kernel.bandwidth == pytest.approx(3)
-    assert made.landmarks.shape == (50, 3)
-    sample = X[np.random.default_rng(0).choice(ROWS, 50, replace=False)]
+    assert made.landmarks.shape == (40, 3)
+    sample = X[np.random.default_rng(0).choice(ROWS, 40, replace=False)]
     near, far = (cdist(X, each).min(axis=1).mean() for each in (made.landmarks, sample))
     assert near < far
-    assert nonlinear.nystroem(X, 0, 1000).landmarks.shape[0] == ROWS
+    assert nonlinear.nystroem(X[:60], 0).landmarks.shape[0] == 15
 
 
 def brute_force(X, y, penalty, hinge):
@@ -126,128 +122,116 @@ def brute_force(X, y, penalty, hinge):
 
 
 def test_rankers_are_those_of_every_pair_and_chosen_by_rows_held_out(monkeypatch):
-    monkeypatch.setattr(nonlinear, "EXPONENTS", (-9, -3, 3))
-    monkeypatch.setattr(nonlinear, "_PATIENCE", 3)
+    monkeypatch.setattr(nonlinear, "_PATIENCE", 9)
     X, y = rings(6, 150)
     X[:, 0] += y
-    rows = Batch(X, y)
-    fitting, held_out = nonlinear.parts(rows, 2)
-    embedded = nonlinear.Embedded.of(rows, 2)
+    fitting, held_out = nonlinear.parts(Batch(X, y), 2)
+    thirds = nonlinear.Thirds(fitting, held_out)
     aucs = {
         c: roc_auc_score(held_out.y, held_out.X @ brute_force(fitting.X, fitting.y, 2.0**c, True))
-        for c in (-9, -3, 3)
+        for c in range(-15, 11, 3)
     }
-    ranker = embedded.ranksvm()
-    best = max(aucs, key=aucs.get)
-    assert ranker.held_out == pytest.approx(100 * aucs[best])
-    assert ranker.setting == f"C = 2^{best}"
-    expected = brute_force(X, y, 2.0**best, True)
+    ranker = thirds.ranksvm(Limits(work=1e6))
+    assert ranker.held_out == pytest.approx(100 * max(aucs.values()))
+    chosen = float(ranker.setting.removeprefix("C = 2^"))
+    assert aucs[chosen] == max(aucs.values())
+    expected = brute_force(X, y, 2.0**chosen, True)
     np.testing.assert_allclose(ranker.w, expected, atol=1e-3 * np.abs(expected).max())
-    ridge = embedded.mba()
+    assert thirds.ranksvm(Limits()).held_out >= ranker.held_out
+    ridge = thirds.mba()
     penalty = float(ridge.setting.removeprefix("penalty "))
     np.testing.assert_allclose(ridge.w, brute_force(X, y, penalty, False), rtol=1e-2)
-    np.testing.assert_allclose(ridge.scores(X), X @ ridge.w)
-    assert nonlinear.best([ranker, ridge]).held_out == max(ranker.held_out, ridge.held_out)
+
+
+def test_features_are_penalised_at_unit_variance_if_asked():
+    X, y = rings(6, 150)
+    X[:, 0] += y
+    widths = np.array([1.0, 100.0, 1e-3])
+    rankers = []
+    for scale in (1.0, widths):
+        fitting, held_out = nonlinear.parts(Batch(X * scale, y), 2)
+        rankers.append(nonlinear.Thirds(fitting, held_out, standard=True).mba())
+    assert rankers[0].setting == rankers[1].setting
+    np.testing.assert_allclose(rankers[0].w, rankers[1].w * widths, rtol=1e-3)
 
 
 def test_every_row_a_landmark_is_the_kernel_itself():
     X, y = rings(7, 100)
-    rows = Batch(X, y)
     kernel = nonlinear.Kernel(bandwidth=2.0)
-    embedding = nonlinear.NystroemMap.of_landmarks(X, kernel)
-    products = embedding.transform(X) @ embedding.transform(X).T
+    case = Case("rings", 0, Batch(X, y), Batch(*rings(8, 80)), 0, Limits())
+    made = nonlinear.mapped(case, lambda: nonlinear.NystroemMap.of_landmarks(X, kernel))
+    products = made.embedding.transform(X) @ made.embedding.transform(X).T
     np.testing.assert_allclose(products, np.exp(-cdist(X, X, "sqeuclidean") / 2), atol=1e-8)
-    ranker = nonlinear.Embedded.of(rows, 0, embedding).mba()
-    np.testing.assert_allclose(ranker.scores(X), embedding.transform(X) @ ranker.w)
+    ranker = made.thirds.mba()
+    (point,) = made.measured(case, ranker)
+    scores = made.embedding.transform(case.test.X) @ ranker.w
+    assert point.values["auc"] == pytest.approx(100 * roc_auc_score(case.test.y, scores))
 
 
-def test_table2_has_the_papers_figures_beside(data, small):
-    rows = khalid_table2.run(Settings(2, 0, data))
-    methods = [*KHALID_TABLE2["ijcnn1"], "Nystroem + MBA", "Splines + MBA"]
-    assert [(r["set"], r["method"]) for r in rows] == [
-        (name, method) for name in ("magic04.csv", "ijcnn1") for method in methods
-    ]
-    for row in rows:
-        assert set(EXPERIMENTS["khalid_table2"].columns) <= set(row)
-        assert row["runs"] == 2
-        if row["paper"]:
-            assert row["difference"] == pytest.approx(row["auc"] - row["paper"])
-    found = {(r["set"], r["method"]): r for r in rows}
-    assert found["magic04.csv", methods[0]]["rows"] == 38
-    for name in ("magic04.csv", "ijcnn1"):
-        assert found[name, "Linear RankSVM"]["auc"] < 70
-        for method in ("NBAUC", "RFAUC", "Nystroem + MBA", "Splines + MBA"):
-            assert found[name, method]["auc"] > 85
-    experiment = EXPERIMENTS["khalid_table2"]
-    assert "(paper 99.57)" in experiment.finding(rows)
-    assert len(experiment.picture(rows).axes) == 2
-    assert "| RFAUC |" in experiment.markdown("khalid_table2", rows)
+def test_bandwidths_are_chosen_by_rows_held_out():
+    X, y = rings(9, 200)
+    case = Case("rings", 0, Batch(X, y), Batch(*rings(8, 80)), 0, Limits(work=1e6))
+
+    def make(bandwidth):
+        return nonlinear.NystroemMap.of_landmarks(X[:60], nonlinear.Kernel(bandwidth=bandwidth))
+
+    (point,) = nonlinear.best_bandwidth(case, [1e-3, 4.0], make)
+    assert point.values["setting"].startswith("bandwidth 4, C = 2^")
+    assert point.values["auc"] > 85
 
 
-def test_table4_learns_on_the_map(data, small):
-    rows = khalid_table4.run(Settings(1, 0, data))
-    assert [(r["set"], r["method"]) for r in rows] == [
-        (name, method) for name in ("magic04.csv", "ijcnn1") for method in khalid_table4.ALGORITHMS
-    ]
-    for row in rows:
-        assert set(EXPERIMENTS["khalid_table4"].columns) <= set(row)
-        assert row["auc"] > 75
-        assert row["paper"] == KHALID_TABLE4.get(row["set"], {}).get(row["method"], (None,))[0]
-    experiment = EXPERIMENTS["khalid_table4"]
-    assert "ijcnn1: NSAUC" in experiment.finding(rows)
-    assert len(experiment.picture(rows).axes) == 2
+@pytest.mark.parametrize("name", ["khalid_table2", "khalid_table4", "khalid_figure1"])
+def test_tables_and_the_figure_have_pages(data, small, name):
+    experiment = EXPERIMENTS[name]
+    limits = Limits(repeats=2, work=1e6)
+    results = experiment.run(data, limits, 0)
+    assert results.sets == (["magic04.csv"] if name == "khalid_table2" else []) + ["ijcnn1"]
+    assert {"acoustic", "skin_nonskin"} <= set(results.absent)
+    assert results.methods == list(experiment.methods)
+    for method in set(results.methods) - {"RBF-RankSVM (subsample)"}:
+        for place in results.points("ijcnn1", method):
+            auc = results.mean("ijcnn1", method, "auc", place)
+            assert auc < 70 if method == "Linear RankSVM" else auc > 75
+    assert len(results.values("ijcnn1", method, "auc", place)) == min(2, experiment.repeats)
+    text = page(experiment, results, limits, 1.0)
+    assert ("(99.57)" in text) == (name != "khalid_figure1")
+    assert set(pictures(experiment, results)) == set(experiment.measures)
+    if name == "khalid_figure1":
+        assert results.points("ijcnn1", "NSAUC") == [1, 2, 4]
+    else:
+        assert results.mean("ijcnn1", "NBAUC", "auc") > 85
 
 
-def test_figure1_goes_on_from_epoch_to_epoch(data, small):
-    rows = khalid_figure1.run(Settings(1, 0, data))
-    assert [(r["set"], r["method"], r["epochs"]) for r in rows] == [
-        (name, method, epochs)
-        for name in ("ijcnn1", "magic04.csv")
-        for method in ("NSAUC", "NSVMSGD2", "NSOLAM")
-        for epochs in (1, 2, 4)
-    ]
-    experiment = EXPERIMENTS["khalid_figure1"]
-    assert "NSVMSGD2" in experiment.finding(rows)
-    assert len(experiment.picture(rows).axes) == 2
+def test_verdicts_say_where_a_claim_fails():
+    def verdict(experiment, aucs):
+        records = [
+            Record(name, 0, method, {"auc": auc})
+            for name, each in aucs.items()
+            for method, auc in each.items()
+        ]
+        return experiment.verdict(Results(records))
+
+    good = {"NOAM": 90, "NSOLAM": 91, "NSAUC": 94, "NBAUC": 94.5}
+    assert verdict(nonlinear.TABLE4, {"skin": good, "covtype": good}).holds
+    holds, found = verdict(nonlinear.TABLE4, {"skin": good, "covtype": good | {"NOAM": 94.1}})
+    assert not holds
+    assert "on 1 of 2 sets, and at most 0.50 points" in found
+    assert not verdict(nonlinear.TABLE4, {"skin": good | {"NBAUC": 95.1}}).holds
 
 
-def test_settings_that_diverge_are_not_chosen():
-    X, y = rings()
-    fitting, held_out = nonlinear.parts(Batch(X, y), 0)
+def test_the_figure_is_of_all_epochs_and_of_what_nsolam_gains(small):
+    curves = {"NSAUC": (90, 95, 94), "NSVMSGD2": (80, 90, 95), "NSOLAM": (89, 89.2, 89.6)}
 
-    class Learner:
-        def __init__(self, sign):
-            self.sign, self.rows = sign, 0
+    def verdict(**others):
+        records = [
+            Record("skin", 0, method, {"auc": auc}, place)
+            for method, aucs in (curves | others).items()
+            for auc, place in zip(aucs, (1, 2, 4), strict=True)
+        ]
+        return nonlinear.FIGURE1.verdict(Results(records))
 
-        def learn(self, X, y):
-            self.rows += y.size
-
-        def score(self, X):
-            if self.sign == 2:
-                raise ConvergenceError("lost")
-            assert (self.rows, X.shape[0]) == (15 * fitting.y.size, held_out.y.size)
-            return self.sign * (X**2).sum(axis=1)
-
-    algorithm = khalid_table4.Algorithm(
-        lambda rows, seed, setting: Learner(setting["sign"]),
-        {"sign": (2, -1, 1)},
-        lambda entries, _: 1,
-        passes=15,
-    )
-    assert khalid_table4.best_setting(algorithm, Batch(X, y), 0) == {"sign": 1}
-
-
-def test_figure5_has_a_row_per_embedding(data, monkeypatch):
-    monkeypatch.setattr(figure5, "FEATURES", 60)
-    rows = figure5.run(Settings(2, 0, data))
-    assert [(r["set"], r["features"]) for r in rows] == [
-        ("svmguide3", each) for each in ("linear", "RT", "RFF", "RNN", "NN")
-    ]
-    linear = rows[0]["auc"]
-    for row in rows:
-        assert row["lead"] == pytest.approx(row["auc"] - linear)
-        assert set(EXPERIMENTS["figure5"].columns) <= set(row)
-    assert linear < 65
-    assert rows[2]["auc"] > 80
-    assert "(paper: RT leads)" in EXPERIMENTS["figure5"].finding(rows)
-    assert len(EXPERIMENTS["figure5"].picture(rows).axes) == 1
+    holds, found = verdict()
+    assert holds
+    assert "above on 1 of 1 sets, and NSOLAM gains 0.60 to 0.60 points; from 1 epoch to 4" in found
+    assert not verdict(NSOLAM=(89, 89, 91)).holds
+    assert not verdict(NSAUC=(80, 80, 95)).holds
