@@ -70,20 +70,21 @@ class HingeFolds:
             Its penalty.
         """
         rows, smoothness = self.rows.changed(*to_columns(columns)), squared.smoothness
-        mapped = rows.changed(self.curves.rows(columns.size, smoothness))
-        starts = [self.curves.coordinates(w, smoothness) for w in starts]
-        training = list(FoldRows(mapped, self.folds).training(taught))
+        training = list(FoldRows(rows, self.folds).training(taught))
         share = np.mean([violating(r, w) for r, w in zip(training, starts, strict=True)])
         factor = squared.regParam * float(share)
         candidates = [replace(squared, regParam=factor * f) for f in _FACTORS]
         left_out: list[str | None] = [None] * len(candidates)
         weights = []
         for k, (part, start) in enumerate(zip(training, starts, strict=True)):
-            W, w = np.empty((columns.size, len(candidates))), start
-            moments = column_moments(part)
+            W = np.empty((columns.size, len(candidates)))
+            w = self.curves.coordinates(start, smoothness)
+            # Such rows have ten times the entries: those of one fold are in memory.
+            mapped = part.changed(self.curves.rows(columns.size, smoothness))
+            moments = column_moments(mapped)
             scale = moments.standard_deviation() if self.standardize else None
             for i, candidate in enumerate(candidates):
-                hinge = PairHinge(part, moments, candidate.regParam, scale)
+                hinge = PairHinge(mapped, moments, candidate.regParam, scale)
                 w = w if scale is None else w * scale
                 solution = truncated_newton(hinge, None, tol=_TOL, max_iter=_STEPS, start=w)
                 w = W[:, i] = solution.w if scale is None else solution.w / scale

@@ -1,7 +1,10 @@
 """The penalty of the roughness of curves: the same solution as by the full penalty matrix."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import optimize
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.curves import Curves, penalty
@@ -10,6 +13,8 @@ from spark_auc.core.moments.operator import operator_quadratic, pair_moments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.path import solve
+from spark_auc.training.ranksvm import train_hinge
+from spark_auc.training.settings import HingeSettings
 
 
 def rows_of(d, n=400, seed=0):
@@ -120,3 +125,27 @@ def test_what_is_refused():
         Curves(((0, 5), (4, 3)))
     with pytest.raises(ResourceError, match="set smoothness to null"):
         Curves(((0, 5),)).quadratic(operator_quadratic(rows_of(6), None), 1.0)
+
+
+def test_the_hinge_has_the_full_penalty_too():
+    rows, curves, smoothness = rows_of(7, 120), Curves(((1, 5),)), 4.0
+    P = np.eye(7)
+    P[1:6, 1:6] = penalty(5, smoothness)
+    pairs = differences(rows)
+
+    def objective(w):
+        short = np.maximum(0.0, 1.0 - pairs @ w)
+        value = 0.02 / 2 * w @ P @ w + (short**2).mean() / 2
+        return value, 0.02 * P @ w - (short[:, None] * pairs).mean(axis=0)
+
+    options = {"gtol": 1e-10, "maxiter": 10_000}
+    expected = optimize.minimize(objective, np.zeros(7), jac=True, method="BFGS", options=options)
+    settings = HingeSettings(0.02, standardize=False, tol=1e-9, curves=curves)
+    result = train_hinge(rows, replace(settings, smoothness=smoothness))
+    np.testing.assert_allclose(result.w, expected.x, rtol=1e-5, atol=1e-7)
+    assert result.penalty.smoothness == smoothness
+    # The statistics are those of the rows as they are.
+    np.testing.assert_allclose(result.columns.delta, pairs.mean(axis=0))
+    score = rows.batches[0].X @ result.w
+    mean = [score[side].mean() for side in (rows.batches[0].y, ~rows.batches[0].y)]
+    np.testing.assert_allclose(result.scores.mean[:, 0], mean)

@@ -83,7 +83,7 @@ class Curves:
         )
 
     def weights(self, u: Float, smoothness: float | None) -> Float:
-        """Weights ``(d,)`` by their coordinates ``(d,)``; the same without a smoothness."""
+        """Weights ``(d, ...)`` by their coordinates; the same without a smoothness."""
         out = u.copy()
         for span, inverse in self._inverses(smoothness):
             out[span] = inverse @ u[span]
