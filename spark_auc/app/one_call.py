@@ -22,6 +22,7 @@ from spark_auc.pipeline.estimators import (
 from spark_auc.pipeline.method_fit import ADDED
 from spark_auc.pipeline.models import PipelineModel
 from spark_auc.pipeline.pipeline_fit import DEFAULT_RECIPE
+from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
@@ -173,12 +174,13 @@ def train(
     if key is not None:
         given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
     if method == "auto":
-        added = [name for name in ADDED if name not in given]
+        added = [name for name in ADDED if name not in given and name not in settings]
         estimator: Any = MethodEstimator(RecipeEstimator(**given), ranker, added)
     else:
         if ranker.selects:
             given = {**DEFAULT_RECIPE, **given}
-            ranker = ranker if "smoothness" in settings else ranker.smooth
+            if "smoothness" not in settings and not grows_from_all(given.get("trees")):
+                ranker = ranker.smooth
         estimator = PipelineEstimator([RecipeEstimator(**given), ranker])
     model = estimator.fitted(table)
     if held_out is None:

@@ -63,7 +63,7 @@ _CONTRARY = (
 
 # Settings of a recipe to which a choice adds, where they are not set: `trees` are those of
 # `spark_auc.training.tree_candidates`.
-ADDED = ("pairs", "crosses", "trees")
+ADDED = ("pairs", "crosses", "trees", "smoothness")
 _VALUES: dict[str, Any] = {"unit": False, "numKnots": "auto", "pairs": "auto", "crosses": "auto"}
 # Above so many rows, trees that grow anew in each fold take too long.
 _MOST_TREE_ROWS = 250_000
@@ -94,17 +94,19 @@ class MethodFit:
         The recipe, whose rows are not divided by their length, and the ranker, whose penalty is
         chosen.
     added
-        Names of the settings of the recipe that are set here where they are not set, of `ADDED`.
+        Names of the settings of the recipe, and of the ranker (smoothness), that are set here where
+        they are not set, of `ADDED`.
     """
 
     pipeline: PipelineFit
     # The class that fits the hinge.
     HINGE: ClassVar[type[Any]]
     _grows: bool
+    _smooths: bool
 
     def _prepared(self, recipe: Any, added: Collection[str]) -> Any:
         """The recipe with the settings of the choice where they are not set."""
-        self._grows = False
+        self._grows, self._smooths = False, "smoothness" in added
         if not isinstance(recipe, RecipeFit):
             return recipe
         values = {name: _VALUES[name] for name in ("unit", "numKnots", *added) if name in _VALUES}
@@ -148,8 +150,9 @@ class MethodFit:
         ranker = self.pipeline.ranker
         assert isinstance(ranker, PairMomentsFit)
         given: dict[str, Any] = {"standardization": False}
-        if ranker.smooth.factors:
-            given["smoothness"] = ranker.smooth.values()["smoothness"]
+        smooth = ranker.smooth if self._smooths else ranker
+        if smooth.factors:
+            given["smoothness"] = smooth.values()["smoothness"]
         fitted = self.pipeline.recipe_with_pairs(table, given)
         assert fitted is not None, "a choice of methods has a recipe"
         recipe = fitted.recipe
@@ -165,7 +168,7 @@ class MethodFit:
             replace(folds, never_held_out=grown or chose),
             frozenset([LEAVES] if grown else []),
             curves=recipe.curves,
-            smoothness=ranker.smooth.factors,
+            smoothness=smooth.factors,
         )
         rows = TableRows.of(table, columns)
         comparison = compare_methods(rows, blocks_of(recipe), settings)

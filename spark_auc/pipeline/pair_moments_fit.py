@@ -52,15 +52,21 @@ class PairMomentsFit(FoldsFit):
     @property
     def smooth(self) -> Self:
         """The estimator that chooses a smoothness, where no other setting contradicts it."""
-        values, names = self.values(), ("smoothness", *_WITHOUT_SMOOTHNESS)
-        given = any(values[name] != self.SETTINGS[name].setting.default for name in names)
-        if given or not self.selects or any(self.penalties()[1]):
+        if self.factors or not self.selects or self._contrary:
             return self
         return self.with_values(smoothness="auto")
 
     @property
+    def _contrary(self) -> list[str]:
+        """Names of settings that contradict a smoothness."""
+        values = self.values()
+        defaults = {name: self.SETTINGS[name].setting.default for name in _WITHOUT_SMOOTHNESS}
+        found = [name for name, default in defaults.items() if values[name] != default]
+        return found + ["elasticNetParam"] * any(self.penalties()[1])
+
+    @property
     def factors(self) -> tuple[float, ...]:
-        """Factors of the roughness of curves to choose from; none without a penalty of it."""
+        """See `RankerFit.factors`."""
         smoothness = self.values()["smoothness"]
         if smoothness == "auto":
             return SMOOTHNESS
@@ -86,8 +92,11 @@ class PairMomentsFit(FoldsFit):
             self.refuse(f"estimator {values['estimator']!r}", "segmentCol", "maxFPR")
             if values["numPairs"] != "auto":
                 self.refuse(f"numPairs {values['numPairs']}", "pairTol")
-        if self.factors:
-            self.refuse("smoothness", *_WITHOUT_SMOOTHNESS)
+        if self.factors and (contrary := self._contrary):
+            raise ConfigError(
+                f"found smoothness with {', '.join(contrary)}, expected all pairs, exact "
+                "covariances and a ridge around 0; leave out one of them"
+            )
         if values["segmentCol"] is not None:
             self.refuse(f"segmentCol {values['segmentCol']!r}", "maxFPR")
         kind = self.approximation.kind

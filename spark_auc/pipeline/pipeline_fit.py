@@ -125,7 +125,7 @@ class PipelineFit:
             return self.named(table, self.pipeline_model(ranker, fitted))
         if self.learner is not self.ranker:
             _log.info("standardization is false: the recipe gives rows of unit length")
-        recipe = self.fitted_recipe(table)
+        recipe = self.fitted_recipe(table, self.ranker.factors)
         model = self._fitted(table, recipe)
         if isinstance(self.recipe, RecipeFit) and self.recipe.values()["pairs"] == "auto":
             assert recipe is not None, "a recipe of these settings"
@@ -144,13 +144,17 @@ class PipelineFit:
         given
             Further settings of the ranker that compares them.
         """
-        recipe = self.fitted_recipe(table)
+        recipe = self.fitted_recipe(table, given.get("smoothness"))
         if not isinstance(self.recipe, RecipeFit) or self.recipe.values()["pairs"] != "auto":
             return recipe
         assert recipe is not None, "a recipe of these settings"
-        if counted(table, self.ranker.values()["labelCol"]) > _MOST_PAIRED_ROWS:
-            return self._paired(table, self.recipe, recipe)
-        model = self._fitted(table, recipe, given=given)
+        try:
+            if counted(table, self.ranker.values()["labelCol"]) > _MOST_PAIRED_ROWS:
+                return self._paired(table, self.recipe, recipe)
+            model = self._fitted(table, recipe, given=given)
+        except (ConvergenceError, HoldOutError, ResourceError) as error:
+            _log.warning("pairs of columns are left out: %s", error)
+            return recipe
         return self._with_pairs(table, self.recipe, recipe, model, given)[0]
 
     def _paired(self, table: Table, estimator: RecipeFit, recipe: RecipeModel) -> RecipeModel:
@@ -188,13 +192,17 @@ class PipelineFit:
                 return recipe, model
             alone = paired.replaced(replace(paired.recipe, pairs=()), paired.drift)
             # Choosing it once more takes four times as long.
-            if summary.smoothness is not None:
-                given = {**given, "smoothness": summary.smoothness}
+            fixed = {**given, "smoothness": summary.smoothness}
+            if summary.smoothness is not None and self.learner.with_values(**fixed).selects:
+                given = fixed
             models = [self._fitted(table, each, True, given) for each in (alone, paired)]
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             _log.warning("pairs of columns are left out: %s", error)
             return recipe, model
         selections = [made.ranker.summary.selection for made in models]
+        if not all(selections):
+            _log.info("no pairs of columns are tried: a single penalty, and no curves to smooth")
+            return recipe, model
         auc = np.array([one["candidates"][one["chosen"]]["folds"] for one in selections])
         is_better = simplest(auc) == 1
         told = {
@@ -244,6 +252,11 @@ class PipelineFit:
         named: M = made.with_ranker(named_by_tokens(table, made.features(table), made.ranker))
         return named
 
-    def fitted_recipe(self, table: Table) -> RecipeModel | None:
-        """The recipe, fitted to the rows unless it is fitted; None without one."""
-        return None if self.recipe is None else recipe_for(self.ranker, table, self.recipe)
+    def fitted_recipe(self, table: Table, smoothness: object = None) -> RecipeModel | None:
+        """The recipe, fitted to the rows unless it is fitted; None without one.
+
+        With a ``smoothness`` the roughness of its curves has a penalty.
+        """
+        if self.recipe is None:
+            return None
+        return recipe_for(self.ranker, table, self.recipe, is_smooth=bool(smoothness))

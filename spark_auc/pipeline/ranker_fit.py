@@ -99,6 +99,11 @@ class RankerFit(HasSettings):
         """Whether ``fit`` chooses a penalty on held-out folds."""
         return False
 
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """Factors of the roughness of curves to choose from; none without a penalty of it."""
+        return ()
+
     def fitted(self, table: Table, features: Features | None = None) -> Any:
         """Train on the rows of a table.
 

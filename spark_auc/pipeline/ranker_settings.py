@@ -222,7 +222,7 @@ class SmoothnessSettings(TypedDict, total=False):
             "segmentCol or approximate covariance; where no matrix of all features is made, "
             "roughness has no penalty. By default each height has a ridge of its own.",
             None,
-            Range(gt=0),
+            Range(gt=0, le=1e9),
         ),
     ]
 

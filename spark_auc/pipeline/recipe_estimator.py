@@ -119,14 +119,17 @@ class RecipeFit(HasSettings):
         others: Collection[str] = (),
         weight: str | None = None,
         key: str | None = None,
+        *,
+        is_smooth: bool = False,
     ) -> RecipeModel:
         """The recipe of the rows of a table, to which a ranker may add pairs.
 
-        Parameters are those of `fitted`.
+        ``is_smooth`` says whether the roughness of curves has a penalty. Other parameters are those
+        of `fitted`.
         """
         self.check()
         if (own := self._in_names_of(table)) is not self:
-            return own.fitted_to(table, label, others, weight, key)
+            return own.fitted_to(table, label, others, weight, key, is_smooth=is_smooth)
         values: LabelledRecipeSettings = self.values()
         if grows_from_all(values["trees"]):
             raise ConfigError(
@@ -136,7 +139,7 @@ class RecipeFit(HasSettings):
             )
         label = label or (values["labelCol"], values["positiveLabel"])
         others = [*others, *(name for name in (weight, key) if name)]
-        summary = self._summary(table, label, others)
+        summary = self._summary(table, label, others, is_smooth)
         if values["trees"]:
             trees = tree_settings(values["trees"]), label, weight, key, summary.rows
             summary = summary._replace(
@@ -208,6 +211,7 @@ class RecipeFit(HasSettings):
         table: Table,
         label: tuple[str, Label | bool | None],
         others: Collection[str],
+        is_smooth: bool = False,
     ) -> Summary:
         """The explicit columns of the rows of a table, and their summary."""
         values: LabelledRecipeSettings = self.values()
@@ -235,7 +239,7 @@ class RecipeFit(HasSettings):
         else:
             summary = summarised(table, plan.widest)
         if values["numKnots"] == "auto":
-            summary = summary.with_knots()
+            summary = summary.with_knots(is_smooth)
         if not values["trees"]:
             return summary
         settings = tree_settings(values["trees"])

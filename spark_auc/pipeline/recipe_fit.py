@@ -41,6 +41,8 @@ _WORTH_COUNTING = 1 << 27
 # Most knots of a column that are chosen, and most heights of all columns: penalties take time by
 # the cube of the number of features.
 MOST_KNOTS, _MOST_HEIGHTS = 20, 2000
+# The same where heights have a ridge alone, and the least rows of a height.
+_MOST_OF_RIDGE, _ROWS_OF_RIDGE = 16, 30
 # Text of so many words a value, in some first rows, is free text.
 _FREE_TEXT, _SHOWN = 5.0, 100
 
@@ -92,11 +94,19 @@ class Summary(NamedTuple):
         rows = self.rows if self.rows is not None else next(iter(more.values()))[0]
         return self._replace(missing={**self.missing, **more}, rows=rows)
 
-    def with_knots(self) -> Summary:
-        """The summary with the number of knots that suits the columns of numbers and the rows."""
+    def with_knots(self, is_smooth: bool) -> Summary:
+        """The summary with the number of knots that suits the columns of numbers and the rows.
+
+        Parameters
+        ----------
+        is_smooth
+            Whether the roughness of curves has a penalty. Heights with a ridge alone need more
+            rows each.
+        """
         columns = max(1, len(self.plan.numeric))
         rows = _MOST_HEIGHTS if self.rows is None else self.rows
-        knots = int(np.clip(min(rows, _MOST_HEIGHTS) // columns, 2, MOST_KNOTS))
+        each, most = (1, MOST_KNOTS) if is_smooth else (_ROWS_OF_RIDGE, _MOST_OF_RIDGE)
+        knots = int(np.clip(min(rows // each, _MOST_HEIGHTS) // columns, 2, most))
         return self._replace(plan=replace(self.plan, knots=knots))
 
     def fit(self) -> Fit:

@@ -56,7 +56,9 @@ def check_choices(recipe: RecipeFit, ranker: RankerFit) -> None:
         )
 
 
-def recipe_for(ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel) -> RecipeModel:
+def recipe_for(
+    ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel, *, is_smooth: bool
+) -> RecipeModel:
     """The recipe of rows, fitted with the columns of the ranker's settings.
 
     Parameters
@@ -67,6 +69,8 @@ def recipe_for(ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel)
         The rows.
     recipe
         The recipe; a fitted one stays.
+    is_smooth
+        Whether the roughness of curves has a penalty.
     """
     if not isinstance(recipe, RecipeFit):
         return recipe
@@ -74,7 +78,7 @@ def recipe_for(ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel)
     label = values["labelCol"], values["positiveLabel"]
     others = [values[name] for name in ("foldCol", "orderCol") if values.get(name)]
     row = values.get("weightCol"), values.get("keyCol")
-    return recipe.fitted_to(table, label, others, *row)
+    return recipe.fitted_to(table, label, others, *row, is_smooth=is_smooth)
 
 
 def named_by_tokens(table: Table, features: Features, ranker: RankerModel) -> Any:

@@ -46,8 +46,9 @@ class RecipeSettings(TypedDict, total=False):
         int | Literal["auto"],
         Setting(
             "Most knots of a spline. With a penalty of the roughness of curves (smoothness of "
-            "MBAClassifier) more of them do no harm. 'auto': 20, but at most 2,000 of all columns "
-            "together, and no more than rows per column; 2 at least.",
+            "MBAClassifier) more of them do no harm. 'auto': at most 20, 2,000 of all columns "
+            "together, and rows per column; without that penalty at most 16, one for 30 rows per "
+            "column; 2 at least.",
             16,
             Range(ge=2),
         ),

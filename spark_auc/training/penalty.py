@@ -102,11 +102,12 @@ def choose_penalty(
         _, of_sample = _chosen(drawn, of_drawn, sampling, within, timer)
         problem, selection = selected.problem(), sample.selection(of_sample, settings)
     _log.info(
-        "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
+        "chose regParam %.4g and elasticNetParam %.4g%s%s by the %s: mean AUC %.4f, standard error "
         "%.4f",
         selection.candidate.regParam,
         selection.candidate.elasticNetParam,
         " with the prior" if selection.candidate.prior else "",
+        f", smoothness {found:g}" if (found := selection.candidate.smoothness) else "",
         "one-standard-error rule" if settings.one_standard_error else "best mean AUC",
         selection.mean[selection.chosen],
         selection.standard_error[selection.chosen],
@@ -201,7 +202,7 @@ def _weaker_left_out(selection: Selection, candidate: Candidate) -> int:
     weaker = [
         reason
         for c, reason in zip(selection.candidates, selection.left_out, strict=True)
-        if c.regParam < candidate.regParam
+        if c.regParam < candidate.regParam and c.smoothness == candidate.smoothness
     ]
     return len(weaker) if all(weaker) else 0
 

@@ -132,6 +132,7 @@ class TrainingSummary:
             "estimator": self.estimator,
             "regParam": self.reg_param,
             "elasticNetParam": self.elastic_net_param,
+            "smoothness": self.smoothness,
             "nonzero weights": self.nonzeros,
             "AUC estimated on the training rows": self.estimated_auc,
             "KKT residual": certificate.get("kkt"),
@@ -139,7 +140,8 @@ class TrainingSummary:
         }
         parts = [html.table(["training", ""], facts.items())]
         if candidates := selection.get("candidates"):
-            keys = ("regParam", "elasticNetParam", "auc", "standardError", "leftOut")
+            keys = ["regParam", "elasticNetParam", "auc", "standardError", "leftOut"]
+            keys += ["smoothness"] * ("smoothness" in candidates[0])
             rows = [[candidate[key] for key in keys] for candidate in candidates]
             chosen = f"candidate {selection['chosen'] + 1} is chosen"
             parts.append(html.page(f"AUC of held-out folds: {chosen}", html.table(keys, rows)))

@@ -172,7 +172,7 @@ def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) ->
         return _solve(problem, candidate, chosen, settings, sampling, PhaseTimer(seconds))
     if settings.candidate:
         timer, features, dimension = PhaseTimer(), None, rows.dimension
-        if settings.chosen:
+        if settings.chosen or settings.smoothness:
             rows, features = gathered_occurring(rows, sampling, settings)
         else:
             # More rows than these are read once, for their moments.
@@ -202,8 +202,11 @@ def _second_step(
     timer, sampling = PhaseTimer(first.seconds), Sampling()
     once = replace(settings, keep_moments=False)
     again = reweighted(rows, first.w, max_fpr)
-    problem = build_problem(again, sampling, once.work(first.penalty))
-    second = _solve(problem, first.penalty, None, once, sampling, PhaseTimer())
+    if first.penalty.smoothness is None:
+        problem = build_problem(again, sampling, once.work(first.penalty))
+        second = _solve(problem, first.penalty, None, once, sampling, PhaseTimer())
+    else:
+        second = _train_once(again, sampling, once.of(first.penalty))
     scores = score_moments(rows, second.w)
     timer.end("second step")
     # The summary, the threshold and the moments are those of the rows as they are.

@@ -7,7 +7,7 @@ import pytest
 from scipy import linalg
 
 from spark_auc import train
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.pipeline.estimators import MBAEstimator, PipelineEstimator, RecipeEstimator
 from spark_auc.serving.tables import columns_of
 from spark_auc.tables.arrow_table import ArrowTable
@@ -109,10 +109,10 @@ def test_rows_without_curves_have_a_ridge():
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
-        ({"elasticNetParam": 0.5, "regParam": 0.1}, "an l1 penalty"),
-        ({"covariance": "head"}, "found covariance 'head' with smoothness"),
-        ({"estimator": "paired"}, "found estimator 'paired' with smoothness"),
-        ({"segmentCol": "word"}, "found segmentCol 'word' with smoothness"),
+        ({"elasticNetParam": 0.5, "regParam": 0.1}, "found smoothness with elasticNetParam"),
+        ({"covariance": "head"}, "found smoothness with covariance"),
+        ({"estimator": "paired"}, "found smoothness with estimator"),
+        ({"segmentCol": "word"}, "found smoothness with segmentCol"),
     ],
 )
 def test_what_contradicts_it_is_refused(settings, found):
@@ -130,6 +130,71 @@ def test_features_that_are_no_recipe_are_refused():
 def test_the_default_gives_way_to_other_settings(training):
     model = train(frame(), "y", training=training, features={"pairs": None}).model
     assert model.summary.smoothness is None
+    # Heights with a ridge alone need 30 rows each.
+    assert {len(column.knots) for column in model.recipe.numeric} == {8}
+
+
+def interacting(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0
+    return pd.DataFrame(X, columns=list("abc")).assign(y=y)
+
+
+def test_pairs_beside_a_fixed_penalty():
+    model = train(interacting(), "y", training={"regParam": 0.02, "smoothness": "auto"}).model
+    assert model.summary.reg_param == 0.02
+    straight = {"pairs": "auto", "numKnots": 2}
+    model = fitted(interacting(), straight, regParam=0.02, smoothness="auto")
+    assert model.recipe.pairs == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "method"), [({}, "auto"), ({"maxFPR": 0.1}, None), ({}, None)]
+)
+def test_more_features_than_a_matrix_holds_of_which_few_occur(settings, method):
+    features = {"dimension": 1 << 18} | ({"trees": None} if method else {})
+    trained = train(frame(300), "y", training=settings, features=features, method=method)
+    assert trained.model.summary.smoothness is not None
+    assert trained.model.ranker.numFeatures > 1 << 18
+    penalty = {"regParam": 0.02, "smoothness": 3.0}
+    assert fitted(frame(), {"dimension": 1 << 18}, **penalty).summary.smoothness == 3.0
+
+
+def test_the_second_step_has_the_same_penalty():
+    rows = frame()
+    penalty = {"regParam": 0.02, "smoothness": 5.0, "maxFPR": 0.1}
+    recipe = {"numKnots": 12, "unit": False}
+    narrow, wide = (fitted(rows, recipe | {"dimension": d}, **penalty) for d in (64, 1 << 18))
+    first = len(narrow.recipe.names())
+    one, other = (model.ranker.scorer.w[:first] for model in (narrow, wide))
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+    del penalty["maxFPR"]
+    once = fitted(rows, recipe | {"dimension": 64}, **penalty).ranker.scorer.w[:first]
+    assert np.abs(once - one).max() > 1e-3
+
+
+@pytest.mark.parametrize("method", [None, "auto"])
+def test_none_turns_it_off(method):
+    features = {"trees": None} if method else {}
+    settings = {"training": {"smoothness": None}, "features": features, "method": method}
+    assert train(frame(), "y", **settings).model.summary.smoothness is None
+
+
+def test_trees_of_all_rows_have_no_curves():
+    pytest.importorskip("lightgbm")
+    features = {"trees": {"grow": {"growShare": 1, "numTrees": 3}}, "pairs": None}
+    assert train(frame(), "y", features=features).model.summary.smoothness is None
+
+
+def test_a_failed_comparison_of_pairs_leaves_the_choice_of_methods(monkeypatch, caplog):
+    def fail(*args, **kwargs):
+        raise ConvergenceError("found no solution")
+
+    monkeypatch.setattr(PipelineEstimator, "_fitted", fail)
+    model = train(interacting(), "y", method="auto", features={"trees": None}).model
+    assert model.recipe.pairs == ()
+    assert "pairs of columns are left out: found no solution" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -138,7 +203,9 @@ def test_the_default_gives_way_to_other_settings(training):
 def test_the_number_of_knots_suits_columns_and_rows(rows, columns, knots):
     numbers = np.random.default_rng(0).normal(size=(rows, columns))
     made = pd.DataFrame(numbers, columns=[f"c{k}" for k in range(columns)])
-    model = fitted(made.assign(y=numbers[:, 0] > 0), {"numKnots": "auto"}, regParam=1.0)
+    model = fitted(
+        made.assign(y=numbers[:, 0] > 0), {"numKnots": "auto"}, regParam=1.0, smoothness=1.0
+    )
     assert {len(column.knots) for column in model.recipe.numeric} == {knots}
 
 

@@ -11,7 +11,7 @@ from spark_auc.app.config.sources import Source
 
 _DRAWN = (
     *("estimator", "numPairs", "batchSize", "pairTol", "numFolds", "seed", "segmentCol", "maxFPR"),
-    *("covariance", "headSize", "covarianceRank"),
+    *("covariance", "headSize", "covarianceRank", "smoothness"),
 )
 
 

@@ -135,7 +135,7 @@ def _of_rows(config: Train, rows: Table, first: Stored) -> Stored:
 
 def _settings(estimator: PairMomentsFit) -> TrainingSettings:
     estimator.check()
-    estimator.refuse("moments without rows", "maxFPR", "covariance")
+    estimator.refuse("moments without rows", "maxFPR", "covariance", "smoothness")
     return estimator.settings_on_moments()
 
 

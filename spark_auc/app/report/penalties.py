@@ -68,11 +68,14 @@ def _rows(selection: Mapping[str, Any]) -> str:
     return "rows" if sample is None else f"sample of {sample:,} rows"
 
 
-def _kind(candidate: Mapping[str, Any]) -> tuple[bool, float]:
-    """Whether a penalty has its centre at the prior, and its elasticNetParam."""
-    return candidate.get("prior", False), candidate["elasticNetParam"]
+def _kind(candidate: Mapping[str, Any]) -> tuple[bool, float, float]:
+    """Whether a penalty has its centre at the prior, its elasticNetParam, and its smoothness."""
+    smoothness = candidate.get("smoothness") or 0.0
+    return candidate.get("prior", False), candidate["elasticNetParam"], smoothness
 
 
-def _label(kind: tuple[bool, float]) -> str:
-    prior, mix = kind
+def _label(kind: tuple[bool, float, float]) -> str:
+    prior, mix, smoothness = kind
+    if smoothness:
+        return f"smoothness {smoothness:g}"
     return f"elasticNetParam {mix:g}{', prior' if prior else ''}"

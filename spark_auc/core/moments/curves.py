@@ -30,9 +30,10 @@ class Curves:
         ``lambda/2 v' P v`` with ``P = s 10/3 (m/24)^3 D'D + 0.1 I``,
 
     where ``D`` takes second differences and ``s`` is the smoothness; that of all other weights is
-    ``lambda/2 |v|^2``. The power of ``m`` makes it a multiple of the integral of the squared second
-    derivative, whatever the number of knots [1]_. In the coordinates ``u`` with ``v = R^-1 u`` and
-    ``P = R'R`` it is ``lambda/2 |u|^2``, so that solvers and certificates are those of a ridge.
+    ``lambda/2 |v|^2``. Of even knots, the power of ``m`` makes it a multiple of the integral of the
+    squared second derivative, whatever their number [1]_. In the coordinates ``u`` with
+    ``v = R^-1 u`` and ``P = R'R`` it is ``lambda/2 |u|^2``, so that solvers and certificates are
+    those of a ridge. With divisors of the columns, the heights are those of divided columns.
 
     Parameters
     ----------
@@ -67,6 +68,10 @@ class Curves:
     def end(self) -> int:
         """Number of features up to the last block."""
         return sum(self.spans[-1]) if self.spans else 0
+
+    def nbytes(self, rows: int) -> int:
+        """Most bytes of the entries of curves in so many rows that `rows` maps."""
+        return 12 * rows * sum(size for _, size in self.spans)
 
     def of_columns(self, columns: Int) -> Curves:
         """The blocks whose features are all among ``columns`` ``(d,)``, ascending, by their places.
