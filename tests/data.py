@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-DIRECTORY = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data"))
+DIRECTORY = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")).resolve()
 
 
 def path(name: str) -> Path:
