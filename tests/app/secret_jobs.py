@@ -30,8 +30,8 @@ def main(plan):
 
 
 def dying(commit, secret):
-    def dies(self, learner, log):
-        commit(self, learner, log)
+    def dies(self, *state):
+        commit(self, *state)
         raise OSError(f"no access with {secret}")
 
     return dies

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -136,14 +137,14 @@ def test_training_rows_are_not_taken_from_cached_validation_rows(spark, place, c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [1, 3])
+@pytest.mark.parametrize("stage", [1, 2, 3, 4])
 def test_it_goes_on_where_it_died(spark, config, complete, monkeypatch, stage):
     expected = model_of(complete[0])
     commit, calls = adadsg.StageCheckpoint.commit, []
 
-    def dies(self, learner, log):
-        commit(self, learner, log)
-        if len(log) == stage:
+    def dies(self, *state):
+        commit(self, *state)
+        if len(state[-1]) == stage:
             raise KeyboardInterrupt
 
     def counted(self, *rows):
@@ -159,12 +160,15 @@ def test_it_goes_on_where_it_died(spark, config, complete, monkeypatch, stage):
     result = adadsg.run(SparkEngine(spark), config())
     assert len(calls) == 4 - stage
     assert result["stages"] == 4
-    np.testing.assert_array_equal(model_of(result).scorer.w, expected.scorer.w)
+    model = model_of(result)
+    np.testing.assert_array_equal(model.scorer.w, expected.scorer.w)
+    assert expected.summary.held_out is not None
+    assert replace(model.summary, seconds={}) == replace(expected.summary, seconds={})
 
 
 def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
-    def dies(self, learner, log):
-        commit(self, learner, log)
+    def dies(self, *state):
+        commit(self, *state)
         raise KeyboardInterrupt
 
     commit = adadsg.StageCheckpoint.commit
@@ -178,8 +182,8 @@ def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
 
 @pytest.mark.slow
 def test_a_checkpoint_of_other_rows_is_refused(spark, place, config, monkeypatch, tmp_path):
-    def dies(self, learner, log):
-        commit(self, learner, log)
+    def dies(self, *state):
+        commit(self, *state)
         raise KeyboardInterrupt
 
     rows = spark.read.parquet(str(place / "train"))

@@ -160,6 +160,7 @@ def samples():
     stage = {"rows": 9, "steps": 9, "auc": 0.5, "interval": (0.1, 0.9), "objective": 1.0}
     stage["objectiveError"] = None
     kernels = (Kernel(), Kernel("laplacian", 2.0), Kernel("polynomial", degree=3))
+    measured = HeldOut(9, 0.7, 0.6, "ridge", 0.8, 0.1, 0.05)
     states = [
         batch,
         Batch(csr, Y, None, np.arange(9, dtype=np.uint64)),
@@ -170,7 +171,7 @@ def samples():
         FirstArrivals.zero(6).update(batch, 1),
         GroupCounts.zero(3).update(batch),
         GroupCounts.zero(100).update(batch),
-        HeldOut(9, 0.7, 0.6, "ridge", 0.8, 0.1, 0.05),
+        measured,
         LabelCounts(),
         labels,
         LabelCounts({"no": 1, "yes": 7}),
@@ -218,6 +219,7 @@ def samples():
         StreamState(),
         StreamState(Progress(3, 1, 1, 2.5, {"a": "b"}, {"auc": 0.5}, {"path": "c"}), statistics),
         StoredStage("{}", [1.0] * 10, [stage | {"seconds": 0.5}], learners[0]),
+        StoredStage("{}", [1.0] * 10, [], learners[0], measured, np.ones(D)),
     ]
     # A state of few values is valid with tallies too.
     few = ValueCounts.of(X[:, 0])

@@ -186,18 +186,18 @@ def _trained(
     prepared = estimator.prepared(table, features(table, config.columns.numFeatures))
     validation = features(SparkTable(held_out), prepared.rows.dimension)
     checkpoint = replace(checkpoint, rows=fingerprint(prepared.surveyed))
-    learner, log = checkpoint.load() or (estimator.learner(prepared), [])
-    stage = Pass(learner, None)
-    if log:
+    begin, log = Pass(estimator.learner(prepared), None), list[dict[str, Any]]()
+    if stored := checkpoint.load():
+        begin, log = Pass(stored.learner, stored.held_out, stored.before), stored.log
         _log.info("resuming after stage %d", len(log))
-    stopped = "all stages"
+    stage, stopped = begin, "all stages"
     begun = time.perf_counter()
     seconds = {"survey": begun - start}
     if enough(log, config.stop):
         stopped = "the AUC stands still"
     else:
         with estimator.kept(prepared) as cached, _cached(held_out):
-            for stage in estimator.passes(cached, learner, first=len(log)):
+            for stage in estimator.passes(cached, begin.learner, len(log), begin):
                 learner = cast(DSGD, stage.learner)
                 report = _evaluated(held_out, validation, learner.w / prepared.scale, estimator)
                 log.append(_stage_log(estimator, cached, learner, len(log), report, begun))
@@ -206,7 +206,7 @@ def _trained(
                     len(log),
                     *(log[-1][name] for name in ("rows", "steps", "auc", "seconds")),
                 )
-                checkpoint.commit(learner, log)
+                checkpoint.commit(learner, stage.held_out, stage.before, log)
                 begun = time.perf_counter()
                 if enough(log, config.stop):
                     stopped = "the AUC stands still"

@@ -15,8 +15,10 @@ from spark_auc.app.config.sections import Section
 from spark_auc.app.jobs.stored_json import as_json, json_of
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.state.schema import TEXT, Part, Schema, array, reals
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.held_out import HeldOut
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.redaction import names_secret, redacted
 
@@ -37,12 +39,18 @@ class StoredStage:
         Rows, steps, AUC, interval, objective with its standard error, and seconds of each stage.
     learner
         The learner after the stage.
+    held_out
+        How it ranked rows before it took them; None if that was not measured.
+    before : (d,), optional
+        Its weights before the stage. Checkpoints of earlier versions have neither.
     """
 
     settings: str
     rows: list[float]
     log: list[dict[str, Any]]
     learner: DSGD
+    held_out: HeldOut | None = None
+    before: Float | None = None
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
@@ -53,8 +61,8 @@ class StoredStage:
         """Decode the bytes of `to_bytes`; `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(
             data,
-            lambda settings, rows, log, learner: cls(
-                settings, rows.tolist(), _read_log(log), learner
+            lambda settings, rows, log, **others: cls(
+                settings, rows.tolist(), _read_log(log), **others
             ),
         )
 
@@ -79,7 +87,14 @@ _decode_log = json_of(list[_StageLog])
 _SCHEMA = Schema(
     "AdaDSGStage",
     1,
-    {"settings": TEXT, "rows": reals(10), "log": array("|u1", "n"), "learner": Part(DSGD)},
+    {
+        "settings": TEXT,
+        "rows": reals(10),
+        "log": array("|u1", "n"),
+        "learner": Part(DSGD),
+        "held_out": Part(HeldOut, optional=True),
+        "before": array("<f8", "d", optional=True),
+    },
 )
 
 
@@ -145,8 +160,8 @@ class StageCheckpoint:
         fixed = config.model_dump(mode="json", include=names)
         return cls(Directory.of(config.checkpoint), _identity(fixed))
 
-    def load(self) -> tuple[DSGD, list[dict[str, Any]]] | None:
-        """Learner and log after the last stage; None before the first.
+    def load(self) -> StoredStage | None:
+        """The state after the last stage; None before the first.
 
         Raises
         ------
@@ -171,11 +186,17 @@ class StageCheckpoint:
                 f"in {self.directory.uri} with equal values; restore the rows, set another "
                 "adadsg.checkpoint, or remove it to start again"
             )
-        return stored.learner, stored.log
+        return stored
 
-    def commit(self, learner: DSGD, log: Sequence[dict[str, Any]]) -> None:
-        """Replace the state of the previous stage."""
-        stage = StoredStage(self.settings, list(self.rows), list(log), learner)
+    def commit(
+        self,
+        learner: DSGD,
+        held_out: HeldOut | None,
+        before: Float | None,
+        log: Sequence[dict[str, Any]],
+    ) -> None:
+        """Replace the state of the previous stage; see `StoredStage`."""
+        stage = StoredStage(self.settings, list(self.rows), list(log), learner, held_out, before)
         self.directory.replace(_FILE, stage.to_bytes())
 
     def clear(self) -> None:

@@ -133,26 +133,31 @@ class AdaDSGClassifier(
         return rows.kept(anew=False)
 
     def passes(
-        self, rows: SequentialRows, learner: LinearLearner, first: int = 0
+        self,
+        rows: SequentialRows,
+        learner: LinearLearner,
+        first: int = 0,
+        done: Pass | None = None,
     ) -> Iterator[Pass]:
-        """The learner after each stage from number ``first`` on; `DataError` without any pair."""
+        """The learner after each stage from number ``first`` on; `DataError` without any pair.
+
+        ``done`` is the stage before it. Default: none, and ``learner`` begins.
+        """
         sizes, block = self._counted(rows), self.values()["blockSize"]
         shares = self._shares(rows)
-        done = Pass(learner, None)
-        early = late = learner.w
+        done = done or Pass(learner, None)
         for number in range(first, len(sizes)):
             learner = cast(DSGD, done.learner)
             if sizes[number]:
                 learner.stage(int(sizes[number]))
-                watch = None
+                watch, early, late = None, done.before, learner.w
                 # A stage that all rows have joined before has none that are new.
-                if number > first and shares[number - 1] < shares[number] == shares[-1]:
+                if early is not None and shares[number - 1] < shares[number] == shares[-1]:
                     last = float(shares[number - 1])
-                    watch = Doubling(early, late, last, self.getSeed(), number - first > 1)
+                    watch = Doubling(early, late, last, self.getSeed(), number > 1)
                 part = self._stage(rows.ordered(), shares[number])
                 after = learned(part, learner, block, watch)
-                done = Pass(after.learner, after.held_out or done.held_out)
-                early, late = late, done.learner.w
+                done = Pass(after.learner, after.held_out or done.held_out, late)
             _log.info("stage %d of %d, of %d rows", number + 1, len(sizes), sizes[number])
             yield done
         if not cast(DSGD, done.learner).drawn:

@@ -61,10 +61,13 @@ class Pass(NamedTuple):
         The learner.
     held_out
         How it ranked rows before it took them, if that was measured.
+    before : (d,), optional
+        Its weights before the pass, where later passes need them.
     """
 
     learner: LinearLearner
     held_out: HeldOut | None
+    before: Float | None = None
 
 
 def learned(
