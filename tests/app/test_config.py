@@ -100,7 +100,16 @@ def changed(location, value):
         (changed(("train", "features"), {"spine": ["a"]}), "did you mean 'spline'"),
         (changed(("train", "features"), {"recipe": "a", "unit": True}), "leave out unit"),
         (changed(("train", "features"), {"numKnots": 1}), "found 1 at .*numKnots"),
-        (changed(("train", "features"), {"numKnots": [2, 9]}), "numKnots"),
+        (
+            changed(("train", "features"), {"numKnots": [2, 9]}),
+            "found a list at 'train.features.numKnots'; expected: Input should be a valid integer "
+            "or 'auto'$",
+        ),
+        (
+            changed(("train", "features"), {"pairs": "atuo"}),
+            "found 'atuo' at 'train.features.pairs'; expected: Input should be a valid integer or "
+            "a valid list or 'auto'$",
+        ),
         (changed(("train", "features"), {"numKnots": "many"}), "numKnots"),
         (changed(("train", "features"), {"pairs": 0}), "pairs"),
         (changed(("train", "features"), {"pairs": ["ab"]}), "pairs"),

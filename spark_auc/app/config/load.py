@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import fspath
 from pathlib import Path
 from typing import Any, get_args
@@ -21,6 +21,8 @@ from spark_auc.publication.redaction import PLACEHOLDER, Redaction, names_secret
 
 # Numbers of YAML 1.2 that YAML 1.1 reads as text: 1e-4, 1.5e3.
 EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
+# The name that pydantic gives a type of a union, behind the key.
+_TYPE = re.compile(r"constrained-\w+|\w+\[.*\]")
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 # Exceptions of PyYAML for a value that does not fit its tag, such as !!timestamp x.
@@ -104,8 +106,8 @@ def configured(
     try:
         return Configuration.model_validate(content)
     except ValidationError as error:
-        # A union of types has an error for each type; the first errors are enough.
-        messages = list(dict.fromkeys(_explained(e) for e in error.errors()[:20]))
+        # The first errors are enough.
+        messages = list(dict.fromkeys(map(_explained, _by_key(error.errors()[:20]))))
         raise ConfigError(Redaction(content)("; ".join(messages))) from None
     except RecursionError:
         raise ConfigError(
@@ -150,6 +152,22 @@ def _override(content: dict[Any, Any], override: str, number: int) -> None:
                 "check the key of the override"
             )
     section[last] = _parsed(text, f"a value of {dotted!r}", "put it in quotes")
+
+
+def _by_key(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The errors, of which those of the types of a union are one."""
+    found = list[dict[str, Any]]()
+    for error in errors:
+        *key, name = error["loc"] or ("",)
+        if not _TYPE.fullmatch(str(name)):
+            found.append(dict(error))
+            continue
+        expected = error["msg"].partition(", unable to parse")[0]
+        if found and found[-1]["loc"] == tuple(key):
+            found[-1]["msg"] += f" or {expected.removeprefix('Input should be ')}"
+        else:
+            found.append({**error, "loc": tuple(key), "msg": expected})
+    return found
 
 
 def _explained(error: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -155,13 +155,8 @@ class Curves:
         """Each block, and ``R^-1`` of it."""
         if smoothness is None:
             return
-        made = {size: _inverse(size, smoothness) for size in self._sizes}
         for first, size in self.spans:
-            yield slice(first, first + size), made[size]
-
-    @cached_property
-    def _sizes(self) -> frozenset[int]:
-        return frozenset(size for _, size in self.spans)
+            yield slice(first, first + size), _inverse(size, smoothness)
 
 
 def penalty(size: int, smoothness: float) -> Float:
@@ -172,6 +167,7 @@ def penalty(size: int, smoothness: float) -> Float:
     return matrix
 
 
+@lru_cache
 def _inverse(size: int, smoothness: float) -> Float:
     root = linalg.cholesky(penalty(size, smoothness))
     inverse: Float = linalg.solve_triangular(root, np.eye(size))
