@@ -25,6 +25,12 @@ class Candidate:
     prior: bool = False
     smoothness: float | None = None
 
+    def __str__(self) -> str:
+        words = f"regParam {self.regParam:.4g}, elasticNetParam {self.elasticNetParam:.4g}"
+        if self.smoothness is not None:
+            words += f", smoothness {self.smoothness:g}"
+        return f"{words}, centred at the prior" if self.prior else words
+
     @property
     def penalty(self) -> ElasticNet:
         """The penalty with its l1 and l2 factors."""

@@ -102,12 +102,8 @@ def choose_penalty(
         _, of_sample = _chosen(drawn, of_drawn, sampling, within, timer)
         problem, selection = selected.problem(), sample.selection(of_sample, settings)
     _log.info(
-        "chose regParam %.4g and elasticNetParam %.4g%s%s by the %s: mean AUC %.4f, standard error "
-        "%.4f",
-        selection.candidate.regParam,
-        selection.candidate.elasticNetParam,
-        " with the prior" if selection.candidate.prior else "",
-        f", smoothness {found:g}" if (found := selection.candidate.smoothness) else "",
+        "chose %s by the %s: mean AUC %.4f, standard error %.4f",
+        selection.candidate,
         "one-standard-error rule" if settings.one_standard_error else "best mean AUC",
         selection.mean[selection.chosen],
         selection.standard_error[selection.chosen],

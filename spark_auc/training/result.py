@@ -114,12 +114,7 @@ class TrainingResult:
         if self.max_fpr is not None:
             text += f"; second step for false positive rates up to {self.max_fpr:g}"
         if self.penalty is not None:
-            text += (
-                f"; regParam {self.penalty.regParam:.4g}, elasticNetParam "
-                f"{self.penalty.elasticNetParam:.4g}"
-            )
-            if self.penalty.smoothness is not None:
-                text += f", smoothness {self.penalty.smoothness:g}"
+            text += f"; {self.penalty}"
         if self.certificate is not None:
             text += (
                 f"; {self.certificate.reason} after {self.certificate.iterations} iterations with "

@@ -134,12 +134,7 @@ def _selection(grown: GrownRows, sample: KeySample, settings: TrainingSettings) 
     selection = transfer.select(candidates, [(quadratic, scale)], held_out)
     chosen = _chosen(selection, compared[0])
     candidate, found = candidates[chosen], selection.mean
-    _log.info(
-        "chose regParam %.4g and elasticNetParam %.4g%s by rows that grew no trees: AUC %.4f",
-        *(candidate.regParam, candidate.elasticNetParam),
-        " with the values of the leaves" if candidate.prior else "",
-        found[chosen],
-    )
+    _log.info("chose %s by rows that grew no trees: AUC %.4f", candidate, found[chosen])
     return replace(selection, chosen=chosen)
 
 
