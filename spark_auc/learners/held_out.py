@@ -243,7 +243,7 @@ class Doubling:
 def _diagonal(first: Batch, second: Batch) -> Float:
     """Weights ``mu_j / (Sigma_jj + lambda)`` ``(d,)``; ``lambda`` is the mean of the diagonal."""
     columns = ColumnMoments.of(first).merge(ColumnMoments.of(second))
-    diagonal = columns.variance.sum(axis=0) + columns.delta**2
+    diagonal = columns.squares
     return np.asarray(columns.delta / (diagonal + (diagonal.mean() or 1.0)))
 
 

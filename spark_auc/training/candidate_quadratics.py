@@ -126,5 +126,5 @@ class RowQuadratics:
 
 def _squares(moments: ColumnMoments, standardize: bool) -> Float:
     """The diagonal ``(d,)`` of ``Sigma``."""
-    squares: Float = moments.variance.sum(axis=0) + moments.delta**2
+    squares = moments.squares
     return squares / moments.standard_deviation() ** 2 if standardize else squares

@@ -178,7 +178,7 @@ def _compared(words: str, recipe: Recipe, columns: Columns, rows: Batch) -> _Can
     """A candidate with the AUC of the rows that did not rank pairs."""
     source = _source(recipe, rows._replace(X=recipe.transform(columns)))
     moments = column_moments(source)
-    trace = float((moments.variance.sum(axis=0) + moments.delta**2).sum())
+    trace = float(moments.squares.sum())
     weakest = _SHARES[0] if recipe.size <= LARGEST_FACTORISED else _WEAKEST
     settings = _settings(tuple(trace * share for share in _SHARES if share >= weakest))
     selection = choose_penalty(source, settings.sampling, settings).selection

@@ -9,7 +9,6 @@ import numpy as np
 
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
-from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.curves import Curves
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.products import settled_scores
@@ -20,6 +19,7 @@ from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.training.fold_rows import FoldRows, to_columns
 from spark_auc.training.held_out import held_out_auc, held_out_deviations
+from spark_auc.training.hinge_problem import hinge_problem
 
 # Penalties that are tried, relative to the squared loss's penalty times the share of pairs that
 # violate the margin. This share of the curvature remains for the hinge.
@@ -78,19 +78,18 @@ class HingeFolds:
         weights = []
         for k, (part, start) in enumerate(zip(training, starts, strict=True)):
             W = np.empty((columns.size, len(candidates)))
-            w = self.curves.coordinates(start, smoothness)
-            # Such rows have ten times the entries: those of one fold are in memory.
-            mapped = part.changed(self.curves.rows(columns.size, smoothness))
-            moments = column_moments(mapped)
+            moments = column_moments(part)
             scale = moments.standard_deviation() if self.standardize else None
+            unit = np.ones(columns.size) if scale is None else scale
+            w = self.curves.coordinates(start * unit, smoothness)
+            hinge = hinge_problem(part, moments, 0.0, scale, self.curves, smoothness)
             for i, candidate in enumerate(candidates):
-                hinge = PairHinge(mapped, moments, candidate.regParam, scale)
-                w = w if scale is None else w * scale
-                solution = truncated_newton(hinge, None, tol=_TOL, max_iter=_STEPS, start=w)
-                w = W[:, i] = solution.w if scale is None else solution.w / scale
+                of_penalty = replace(hinge, l2=candidate.regParam)
+                solution = truncated_newton(of_penalty, None, tol=_TOL, max_iter=_STEPS, start=w)
+                w = W[:, i] = solution.w
                 if not solution.converged and left_out[i] is None:
                     left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
-            weights.append(self.curves.weights(W, smoothness))
+            weights.append(self.curves.weights(W, smoothness) / unit[:, None])
         measured, uncertainty = held_out_auc(weights, rows, self.folds, _BINS)
         nonzeros = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         unsolved = [reason is not None for reason in left_out]

@@ -261,13 +261,6 @@ class _Comparison:
             return result.without(gathered)
         columns = method.columns(self.blocks)
         curves = self.settings.curves.of_columns(columns)
-        count = sum(batch.y.size for batch in gathered.batches)
-        needed = curves.nbytes(count) if squared.selection.candidate.smoothness else 0
-        if needed > gathered.memory.rows_limit:
-            return result.without(
-                f"its rows need about {needed >> 20} MiB in the coordinates of curves, expected at "
-                f"most {int(gathered.memory.rows_limit) >> 20} MiB"
-            )
         behind = best - float(squared.auc.mean())
         if behind > _REACH:
             return result.without(

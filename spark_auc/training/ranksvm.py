@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.memory import MemoryBudget
 from spark_auc.core.moments.operator import (
-    column_moments,
     labelled_column_moments,
     labelled_pair_moments,
     score_moments,
@@ -17,6 +15,7 @@ from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.truncated_newton import truncated_newton
+from spark_auc.training.hinge_problem import hinge_problem
 from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.problem import fits_in_matrix
 from spark_auc.training.result import TrainingResult
@@ -75,29 +74,26 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
             reg_param = selection.candidate.regParam
             timer.end("select")
         curves, smoothness, moments = settings.curves, settings.smoothness, None
-        mapped = cached
-        if smoothness is not None:
-            mapped = cached.changed(curves.rows(cached.dimension, smoothness))
         if cached.dimension <= _MATRIX and fits_in_matrix(cached):
-            moments, labels = labelled_pair_moments(mapped)
+            moments, labels = labelled_pair_moments(cached)
             columns = moments.columns()
         else:
-            columns, labels = labelled_column_moments(mapped)
+            columns, labels = labelled_column_moments(cached)
         count = int(columns.rows.sum())
         scale = columns.standard_deviation() if settings.standardize else None
+        ranges = _ranges(cached.memory, count)
+        hinge = hinge_problem(cached, columns, reg_param, scale, curves, smoothness, ranges)
         timer.end("survey")
         solution = truncated_newton(
-            PairHinge(mapped, columns, reg_param, scale, _ranges(cached.memory, count)),
-            moments.quadratic(scale) if moments else None,
+            hinge,
+            curves.quadratic(moments.quadratic(scale), smoothness) if moments else None,
             tol=settings.tol,
             max_iter=settings.max_iter,
         ).checked(settings.on_failure)
         timer.end("solve")
-        u = solution.w if scale is None else solution.w / scale
-        scores = moments.along(u) if moments else score_moments(mapped, u)
-        w = curves.weights(u, smoothness)
-        if mapped is not cached:
-            columns = column_moments(cached)
+        w = curves.weights(solution.w, smoothness)
+        w = w if scale is None else w / scale
+        scores = moments.along(w) if moments else score_moments(cached, w)
     result = TrainingResult(
         w,
         scores,

@@ -9,7 +9,7 @@ Chapelle and Keerthi). It is ``l2`` times the papers' objective for ``C = 1 / (2
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -26,6 +26,7 @@ from spark_auc.core.hinge.score_ranges import ScoreRanges
 from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.curves import Curves
 from spark_auc.core.moments.moments_tile import check_both_classes
 from spark_auc.core.moments.objective import difference_rounding
 from spark_auc.core.moments.operator import offsets
@@ -60,6 +61,12 @@ class PairHinge:
         Factor of the penalty, >= 0, in squared feature units.
     scale : (d,), optional
         Divisors of the columns. Default: 1.
+    curves, smoothness
+        Curves among the weights of the divided columns. With a smoothness, ``w`` are coordinates
+        in which the penalty of their roughness is a ridge. Rows keep their entries.
+    squares : (d,), optional
+        The diagonal of the loss's Hessian at ``w = 0``. Needed with a smoothness. Default: that of
+        the columns.
     ranges
         Greatest number of ranges of scores, in whose sums the rows are summarised in each pass.
         Default: the scores of all rows are gathered, which is exact.
@@ -77,6 +84,9 @@ class PairHinge:
     l2: float
     scale: Float | None = None
     ranges: int | None = None
+    curves: Curves = field(default_factory=Curves)
+    smoothness: float | None = None
+    squares: Float | None = None
 
     def __post_init__(self) -> None:
         if not self.l2 >= 0:
@@ -88,12 +98,14 @@ class PairHinge:
     @property
     def mu(self) -> Float:
         """Mean difference ``(d,)`` of all pairs: the negative gradient at ``w = 0``."""
-        return self._scaled(self.columns.delta)
+        return self._by_coordinates(self.columns.delta)
 
     def diagonal(self) -> Float:
         """Diagonal ``(d,)`` of the Hessian at ``w = 0``, where every pair violates the margin."""
-        squares = self.columns.variance.sum(axis=0) + self.columns.delta**2
-        diagonal: Float = self._scaled(self._scaled(squares)) + self.l2
+        squares = self.squares
+        if squares is None:
+            squares = self.columns.squares / self._unit**2
+        diagonal: Float = squares + self.l2
         return diagonal
 
     @cached_property
@@ -105,11 +117,12 @@ class PairHinge:
     @cached_property
     def mu_rounding(self) -> float:
         """Bound on the rounding error of the gradient, in its units; see `difference_rounding`."""
-        return difference_rounding(self._scaled(self.columns.mean), self.diagonal() - self.l2)
+        mean = self.curves.sizes(np.abs(self.columns.mean).T / self._unit[:, None], self.smoothness)
+        return difference_rounding(mean.T, self.diagonal() - self.l2)
 
     def scores(self, *vectors: Float) -> RowScores:
         """Signed scores of all rows minus `offsets`, by vectors ``(d,)``; one pass."""
-        raw = np.stack([self._scaled(v) for v in vectors])
+        raw = np.stack([self._weights(v) for v in vectors])
         offset = np.array([[float(v @ self._origin)] for v in raw])
 
         def score(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
@@ -188,7 +201,7 @@ class PairHinge:
             Number of the vector ``z`` in the scores.
         """
         score_by_w, score_by_z = self._signed(w), self._signed(z)
-        centre = float((self.columns.centre - self._origin) @ self._scaled(z))
+        centre = float((self.columns.centre - self._origin) @ self._weights(z))
         factors = margins.product_factors(vector, centre)
 
         # The scores equal those of the tables in every bit; see `signed`. Both rows of a pair then
@@ -235,8 +248,8 @@ class PairHinge:
         )
         moments, sums = cast(ClassMoments, result["rows"]), cast(VectorSum, result["sums"]).total
         matrix = hessian_of_bins(moments, sums, bins, self.columns.centre)
-        unit = np.ones(dimension) if self.scale is None else self.scale
-        hessian = SymmetricTiles.of(matrix / np.outer(unit, unit) / self._pairs)
+        matrix /= np.outer(self._unit, self._unit) * self._pairs
+        hessian = SymmetricTiles.of(self.curves.hessian(matrix, self.smoothness))
         return self._gradient(w, cast(VectorSum, result["gradient"]).total), hessian
 
     @cached_property
@@ -245,7 +258,7 @@ class PairHinge:
 
     def _signed(self, vector: Float) -> Callable[[Batch], Float]:
         """Function from a batch to its signed scores ``(n,)``, equal in every bit to `scores`."""
-        raw = self._scaled(vector)
+        raw = self._weights(vector)
         offset = float(raw @ self._origin)
         return lambda batch: signed(batch, raw) + np.where(batch.y, offset, -offset)
 
@@ -253,8 +266,17 @@ class PairHinge:
     def _pairs(self) -> float:
         return float(self.columns.weight.prod())
 
-    def _scaled(self, vector: Float) -> Float:
-        return vector if self.scale is None else vector / self.scale
+    @cached_property
+    def _unit(self) -> Float:
+        return np.ones(self.rows.dimension) if self.scale is None else self.scale
+
+    def _weights(self, vector: Float) -> Float:
+        """The weights ``(d,)`` of the rows' columns by a vector of coordinates."""
+        return self.curves.weights(vector, self.smoothness) / self._unit
+
+    def _by_coordinates(self, gradient: Float) -> Float:
+        """A gradient ``(d,)`` by the weights of the rows' columns as one by coordinates."""
+        return self.curves.gradient(gradient / self._unit, self.smoothness)
 
     def _summed(self, add_batch: Callable[[Batch, Float], None]) -> Float:
         """Sums ``(2, d + 1)`` to which a function adds each batch; one pass."""
@@ -288,9 +310,9 @@ class PairHinge:
         return add
 
     def _gradient(self, w: Float, sums: Float) -> Gradient:
-        error = self._scaled(sums[1, :-1]) / self._pairs
+        error = self.curves.sizes(sums[1, :-1] / self._unit, self.smoothness) / self._pairs
         return Gradient(self.l2 * w + self._mean(sums[0]), error)
 
     def _mean(self, total: Float) -> Float:
         rows, factors = total[:-1], total[-1]
-        return self._scaled(rows - factors * self._origin) / self._pairs
+        return self._by_coordinates(rows - factors * self._origin) / self._pairs

@@ -197,6 +197,12 @@ class ColumnMoments(SchemaState):
         """Variance ``(2, d)`` in each class, with divisor ``n_k``; 0 for a class without rows."""
         return self._by_weight(self.scatter)
 
+    @property
+    def squares(self) -> Float:
+        """Mean squared difference ``(d,)`` of all pairs: the diagonal of their ``Sigma``."""
+        squares: Float = self.variance.sum(axis=0) + self.delta**2
+        return squares
+
     def variance_rounding(self) -> Float:
         """Bound ``(2, d)`` on the rounding error of the `variance`."""
         return self._by_weight(self.rounding)
@@ -220,7 +226,7 @@ class ColumnMoments(SchemaState):
         the last place of its mean, or within the rounding error of a subtraction: scores from such
         a column would be rounding.
         """
-        spread = self.variance.sum(axis=0) + self.delta**2
+        spread = self.squares
         return np.asarray(spread > self._rounding(np.ones(2)))
 
     def inverse(self, scale: Float | None = None) -> Float:

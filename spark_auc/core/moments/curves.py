@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
-from spark_auc.core.batch import Change
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.tiles import SymmetricTiles
-from spark_auc.core.row_source import batchwise
 from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConfigError, ResourceError
 
@@ -69,10 +66,6 @@ class Curves:
         """Number of features up to the last block."""
         return sum(self.spans[-1]) if self.spans else 0
 
-    def nbytes(self, rows: int) -> int:
-        """Most bytes of the entries of curves in so many rows that `rows` maps."""
-        return 12 * rows * sum(size for _, size in self.spans)
-
     def of_columns(self, columns: Int) -> Curves:
         """The blocks whose features are all among ``columns`` ``(d,)``, ascending, by their places.
 
@@ -101,16 +94,26 @@ class Curves:
             out[span] = linalg.solve_triangular(inverse, w[span])
         return out
 
-    def rows(self, dimension: int, smoothness: float | None) -> Change:
-        """The change after which coordinates score rows of ``dimension`` features."""
-        if smoothness is None:
-            return lambda batches: batches
-        blocks, end = list[Any](), 0
+    def gradient(self, of_weights: Float, smoothness: float | None) -> Float:
+        """The gradient ``(d,)`` by coordinates of a function of weights; see `weights`."""
+        out = of_weights.copy()
         for span, inverse in self._inverses(smoothness):
-            blocks += [sparse.identity(span.start - end), inverse]
-            end = span.stop
-        T = sparse.block_diag([*blocks, sparse.identity(dimension - end)], format="csr")
-        return batchwise(lambda batch: batch._replace(X=batch.X @ T))
+            out[span] = inverse.T @ of_weights[span]
+        return out
+
+    def sizes(self, of_weights: Float, smoothness: float | None) -> Float:
+        """A bound ``(d,)`` on the sizes of `gradient`, from those of a gradient by weights."""
+        out = of_weights.copy()
+        for span, inverse in self._inverses(smoothness):
+            out[span] = np.abs(inverse).T @ of_weights[span]
+        return out
+
+    def hessian(self, of_weights: Float, smoothness: float | None) -> Float:
+        """The Hessian ``(d, d)`` by coordinates of a function of weights; see `weights`."""
+        out = of_weights.copy()
+        columns = self._both_ways(out[:, : self.end], smoothness)
+        out[:, : self.end], out[: self.end] = columns, columns.T
+        return out
 
     def quadratic(self, loss: Quadratic, smoothness: float | None) -> Quadratic:
         """A quadratic of weights as one of their coordinates; the same without a smoothness.
@@ -127,29 +130,34 @@ class Curves:
                 f"found {loss.dimension} features, expected few enough for their matrix, by which "
                 "the roughness of curves has a penalty; set smoothness to null"
             )
-        columns, mu = loss.Sigma.columns(np.arange(self.end)), loss.mu.copy()
+        columns = self._both_ways(loss.Sigma.columns(np.arange(self.end)), smoothness)
         # Rounding errors of an element of the matrix are at most the product of two of these.
         root = np.sqrt(np.maximum(loss.diagonal, 0.0))
-        error = None if loss.blur is None else np.sqrt(loss.blur) * root
-        unit = root.copy()
-        for span, inverse in self._inverses(smoothness):
-            columns[:, span] = columns[:, span] @ inverse
-            mu[span] = inverse.T @ mu[span]
-            unit[span] = np.abs(inverse).T @ root[span]
-            if error is not None:
-                error[span] = np.abs(inverse).T @ error[span]
-        for span, inverse in self._inverses(smoothness):
-            columns[span] = inverse.T @ columns[span]
+        unit = self.sizes(root, smoothness)
         Sigma = loss.Sigma.with_first(columns)
         diagonal = Sigma.diagonal()
         varies = diagonal > 0
         blur = None
-        if error is not None:
+        if loss.blur is not None:
+            error = self.sizes(np.sqrt(loss.blur) * root, smoothness)
             blur = np.divide(error**2, diagonal, out=np.zeros_like(error), where=varies)
         longest = (unit[varies] / np.sqrt(diagonal[varies])).max(initial=1.0)
         return replace(
-            loss, Sigma=Sigma, mu=mu, blur=blur, mu_rounding=loss.mu_rounding * float(longest)
+            loss,
+            Sigma=Sigma,
+            mu=self.gradient(loss.mu, smoothness),
+            blur=blur,
+            mu_rounding=loss.mu_rounding * float(longest),
         )
+
+    def _both_ways(self, columns: Float, smoothness: float | None) -> Float:
+        """The first columns ``(d, end)`` of a symmetric matrix of weights as of coordinates."""
+        out = columns.copy()
+        for span, inverse in self._inverses(smoothness):
+            out[:, span] = out[:, span] @ inverse
+        for span, inverse in self._inverses(smoothness):
+            out[span] = inverse.T @ out[span]
+        return out
 
     def _inverses(self, smoothness: float | None) -> Iterator[tuple[slice, Float]]:
         """Each block, and ``R^-1`` of it."""

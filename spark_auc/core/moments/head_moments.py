@@ -165,7 +165,7 @@ class HeadMoments(SchemaState):
 
     def facts(self, scale: Float | None) -> dict[str, float]:
         """Size of the head, and its share of the trace of columns divided by ``scale`` ``(d,)``."""
-        trace = self.columns.variance.sum(axis=0) + self.columns.delta**2
+        trace = self.columns.squares
         trace *= self.columns.inverse(scale) ** 2
         share = float(trace[self.head].sum() / (trace.sum() or 1.0))
         return {"headSize": self.head.size, "exactTraceShare": share}

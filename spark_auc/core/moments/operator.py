@@ -91,7 +91,7 @@ class PairOperator:
 
     def diagonal(self) -> Float:
         """The diagonal ``(d,)``."""
-        diagonal: Float = self.columns.variance.sum(axis=0) + self.columns.delta**2
+        diagonal = self.columns.squares
         return diagonal * self._inverse**2
 
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
@@ -127,7 +127,7 @@ def offsets(columns: ColumnMoments) -> Float:
     Differences of rows do not depend on the offsets.
     """
     mean: Float = columns.weight @ columns.mean / columns.weight.sum()
-    spread = columns.variance.sum(axis=0) + columns.delta**2
+    spread = columns.squares
     return np.where(mean**2 > _FAR**2 * spread, mean, 0.0)
 
 
