@@ -96,7 +96,7 @@ ORDER = {
             "token_hits",
         ],
         ["recipe"],
-        ["cross_gains", "recipe_rows"],
+        ["cross_gains", "differences", "recipe_rows"],
         ["kinds", "pair_gains"],
         ["auto_state", "composition", "logarithms", "pair_histograms", "robust_scale"],
         [

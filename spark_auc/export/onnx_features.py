@@ -27,6 +27,9 @@ def recipe_features(graph: Graph, recipe: Recipe) -> tuple[str, Int]:
         for unit in [_UNITS.get(kind, "a number")]
         if kind != "text"
     }
+    for difference in recipe.differences:
+        later, earlier = (columns[time.name] for time in difference.inputs)
+        columns[difference.name] = graph.add("Sub", later, earlier)
     parts = list[str]()
     for entry, indicator in zip(recipe.numeric, recipe.indicators, strict=True):
         x = columns[entry.name]

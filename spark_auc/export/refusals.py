@@ -73,4 +73,6 @@ def read_columns(recipe: Recipe) -> dict[str, str]:
     """Types by name of the columns that scores depend on: trees need not split all of theirs."""
     trees = recipe.trees
     split = [trees.columns[j] for j in split_columns(trees)] if trees else []
-    return {column.name: column.type for column in (*recipe.own_columns, *split)}
+    used = {column.name for column in (*recipe.own_columns, *split)}
+    times = {t.name for d in recipe.differences if d.name in used for t in d.inputs}
+    return {column.name: column.type for column in recipe.inputs if column.name in used | times}

@@ -106,15 +106,15 @@ class Drift(SchemaState):
     @classmethod
     def zero(cls, recipe: Recipe) -> Drift:
         """The counts of no rows."""
-        return cls.of_names(recipe, [column.name for column in recipe.columns])
+        return cls.of_names(recipe, [column.name for column in recipe.inputs])
 
     @classmethod
     def of_names(cls, recipe: Recipe, names: Collection[str]) -> Drift:
         """The counts of no rows of a table with columns of these names."""
-        own = [column.name for column in recipe.columns]
+        own, read = ([c.name for c in each] for each in (recipe.columns, recipe.inputs))
         kinds = [column.kind for column in recipe.columns]
         counts = np.zeros((len(own), len(COUNTED)), np.int64)
-        unknown, absent = set(names) - set(own), set(own) - set(names)
+        unknown, absent = set(names) - {*own, *read}, set(read) - set(names)
         return cls(_text(own), _text(kinds), counts, _text(sorted(unknown)), _text(sorted(absent)))
 
     def merge(self, other: Drift) -> Drift:

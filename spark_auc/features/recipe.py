@@ -18,9 +18,10 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError, ResourceError, some_of
 from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.crosses import Crosses, salt_of
+from spark_auc.features.differences import Difference
 from spark_auc.features.kinds.hashed import Hashed
 from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
-from spark_auc.features.kinds.named import check_entries
+from spark_auc.features.kinds.named import Named, check_entries
 from spark_auc.features.kinds.numeric import Numeric
 from spark_auc.features.kinds.pair import Pair, check_pairs
 from spark_auc.features.raw_columns import Columns, rows_of
@@ -81,6 +82,8 @@ class Recipe:
         text stays as it is, as in recipes of versions that knew none. Default: those of pandas.
     readings
         How text of columns is read, where the type alone does not tell.
+    differences
+        Differences of columns of times, which other columns have by name. Default: none.
     head
         Numbers of the features whose covariances a ranker with ``covariance="head"`` has exactly,
         ascending: those of the ranker that was trained with this recipe. They map no rows.
@@ -106,6 +109,7 @@ class Recipe:
     zone: str = DEFAULT
     absent: tuple[str, ...] = ABSENT
     readings: tuple[Reading, ...] = ()
+    differences: tuple[Difference, ...] = ()
     head: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -116,6 +120,7 @@ class Recipe:
                 f"found missing = {self.missing!r}, expected {' or '.join(MISSING)}; change it"
             )
         check_entries(self.columns)
+        check_entries(self.inputs)
         # Trees that another library grew may know such a word as a value.
         known = {v for c in self.columns if isinstance(c, Categories) for v in c.values if v}
         absent = tuple(word for word in self.absent if word not in known)
@@ -145,6 +150,15 @@ class Recipe:
     def own_columns(self) -> tuple[Numeric | Hashed, ...]:
         """The columns with features of their own: all but those of trees."""
         return (*self.numeric, *self.hashed)
+
+    @property
+    def inputs(self) -> tuple[Named, ...]:
+        """The columns of a table that the recipe reads: differences are of two of them."""
+        made = {difference.name: difference.inputs for difference in self.differences}
+        plain = [column for column in self.columns if column.name not in made]
+        known = {(column.name, column.type) for column in plain}
+        times = {time.name: time for c in self.columns for time in made.get(c.name, ())}
+        return (*plain, *(time for time in times.values() if (time.name, time.type) not in known))
 
     @cached_property
     def whole(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple, cast
 
@@ -16,6 +16,7 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.differences import Difference
 from spark_auc.features.kinds.hashed import Hashed
 from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
 from spark_auc.features.kinds.numeric import Numeric
@@ -90,7 +91,7 @@ class RecipePlan:
         Names, types and kinds of the columns.
     knots
         The largest number of knots of a spline. States do not depend on it.
-    dimension, crosses, missing, unit, trees, zone, readings
+    dimension, crosses, missing, unit, trees, zone, readings, differences
         See `Recipe`.
 
     Raises
@@ -108,6 +109,7 @@ class RecipePlan:
     trees: TreeLeaves | None = None
     zone: str = DEFAULT
     readings: tuple[Reading, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
     def __post_init__(self) -> None:
         check_whole("knots", self.knots, 2)
@@ -190,9 +192,13 @@ class RecipePlan:
             else:
                 hashed.append(HASHED_KINDS[kind].fitted(name, type_, values, name in codes))
         settings = self.dimension, self.crosses, self.missing, self.unit, self.trees
-        named = {column.name for column in self.columns if column.type != "text"}
+        split = self.trees.columns if self.trees else ()
+        names = {column.name for column in (*self.columns, *split)}
+        used = tuple(difference for difference in self.differences if difference.name in names)
+        recipe = Recipe(tuple(numeric), tuple(hashed), *settings, zone=self.zone, differences=used)
+        named = {column.name for column in recipe.inputs if column.type != "text"}
         readings = tuple(reading for reading in self.readings if reading.name in named)
-        return Recipe(tuple(numeric), tuple(hashed), *settings, zone=self.zone, readings=readings)
+        return replace(recipe, readings=readings)
 
 
 def doubles_of(column: Numbers) -> Float:

@@ -12,6 +12,7 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.state.strict_json import strict_json
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.differences import Difference
 from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.kinds.pair import Pair
 from spark_auc.features.kinds.registry import HASHED_KINDS, NUMERIC_KINDS, SPLIT_KINDS
@@ -31,13 +32,13 @@ def to_json(recipe: Recipe) -> str:
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
         stored[block] = [{"as": column.kind} | _given(column) for column in columns]
-    # Recipes without trees, pairs, a zone, words for missing text, readings or a head are stored
-    # as by versions that knew none.
+    # Recipes without trees, pairs, a zone, words for missing text, readings, differences or a head
+    # are stored as by versions that knew none.
     del stored["trees"], stored["pairs"]
     for name in ("chosen_by", "head"):
         if stored[name] is None:
             del stored[name]
-    for name in ("absent", "readings"):
+    for name in ("absent", "readings", "differences"):
         if not stored[name]:
             del stored[name]
     if recipe.zone == DEFAULT:
@@ -203,6 +204,11 @@ def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
     return read
 
 
+def _differences(value: Any, where: str) -> tuple[Difference, ...]:
+    fields_read = {"later": _text, "earlier": _text}
+    return tuple(Difference(**_taken(one, where, fields_read)) for one in _list(value, where))
+
+
 def _readings(value: Any, where: str) -> tuple[Reading, ...]:
     readers: dict[str, Reader] = {"name": _text, "format": _text, "absent": _texts}
     return tuple(Reading(**_taken(item, where.strip(), readers)) for item in _list(value, where))
@@ -239,6 +245,7 @@ _OPTIONAL: dict[str, Reader] = {
     "zone": _text,
     "absent": _texts,
     "readings": _readings,
+    "differences": _differences,
     "head": _wholes,
 }
 

@@ -26,7 +26,7 @@ def signature_of(ranker: ServedRanker) -> ModelSignature:
     All columns are required, for a misspelt name must not score as a missing value. Their values
     may be missing where a recipe has them. Segments and features by name are of any type.
     """
-    types = {} if ranker.recipe is None else {c.name: c.type for c in ranker.recipe.columns}
+    types = {} if ranker.recipe is None else {c.name: c.type for c in ranker.recipe.inputs}
     inputs: list[ColSpec | TensorSpec] = [TensorSpec(np.dtype(float), (-1, ranker.width))]
     if ranker.columns is not None:
         inputs = [ColSpec(_TYPES.get(types.get(name, ""), _ANY), name) for name in ranker.columns]

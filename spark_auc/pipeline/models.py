@@ -354,7 +354,7 @@ class PipelineModel:
         values, segments = self.ranker.values(), self.ranker.segments
         found = [values["labelCol"], values["weightCol"], segments and segments.column]
         if self.recipe is not None:
-            found += [column.name for column in self.recipe.columns]
+            found += [column.name for column in self.recipe.inputs]
         else:
             first = self.embeddings[0].stage.params["inputCol"] if self.embeddings else None
             columns = first or values["featuresCol"]

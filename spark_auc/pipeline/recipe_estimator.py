@@ -14,6 +14,7 @@ from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.features.auto_rules import AUTO, Decision
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.differences import differences_of
 from spark_auc.features.drift import Drift
 from spark_auc.features.pair_choice import named_pairs
 from spark_auc.features.recipe import Recipe
@@ -227,12 +228,17 @@ class RecipeFit(HasSettings):
         }
         unused = values["leaveOut"] or ()
         lookup = fields_by_name(table)
-        # Of columns that are left out, there may be several of one name.
-        unknown = [name for name in unused if not lookup(name)]
         crossed = [name for pair in self._named_pairs for name in pair]
-        fields_named(table, [*kinds, *crossed, *unknown])
+        fields_named(table, [*kinds, *crossed])
         names = table.schema.names if values["auto"] or self._leaves_alone else list(kinds)
         types = types_of(table, names, kinds, {label[0], *others, *unused})
+        times = [name for name, type_ in types.items() if type_ == "time"] if values["auto"] else []
+        made = {each.name: each for each in differences_of(times, table.schema.names)}
+        # Of columns that are left out, there may be several of one name.
+        fields_named(table, [name for name in unused if not (lookup(name) or name in made)])
+        used = [name for name in made if name not in unused]
+        types |= dict.fromkeys(used, "float")
+        settings["differences"] = tuple(made[name] for name in used)
         plan = AutoPlan.of_schema(types, kinds, **settings)
         if any(column.kind == AUTO for column in plan.columns):
             summary = chosen(table, plan, *label)

@@ -137,7 +137,7 @@ def summarised(table: Table, plan: RecipePlan) -> Summary:
     hashed = plan.fitted(plan.zero()).hashed
     tokens = Recipe(hashed=hashed) if hashed else None
     names = dict.fromkeys(column.name for column in plan.columns)
-    raw = RawColumns.of(table, list(names), plan.zone)
+    raw = RawColumns.of(table, list(names), plan.zone, differences=plan.differences)
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         missing = Drift.zero(tokens) if tokens else None
@@ -182,7 +182,8 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
         There are no rows of one of the classes, no column is left, or a value cannot be used.
     """
     names = dict.fromkeys(column.name for column in plan.columns)
-    raw = RawColumns.of(table, list(names), plan.widest.zone)
+    settings = plan.widest
+    raw = RawColumns.of(table, list(names), settings.zone, differences=settings.differences)
     value = positive_label(table, label, positive)
 
     def labelled(batches: Batches) -> Iterator[tuple[str, State]]:

@@ -134,13 +134,13 @@ class ServedRanker:
     def _names(self) -> tuple[str, ...] | None:
         """Names of the raw columns, or of the features without a recipe."""
         if self.recipe is not None:
-            return tuple(column.name for column in self.recipe.columns)
+            return tuple(column.name for column in self.recipe.inputs)
         return None if self.embeddings else self.scorer.names
 
     @cached_property
     def _typed(self) -> tuple[str, ...]:
         """The raw columns of numbers, booleans and times."""
-        columns = () if self.recipe is None else self.recipe.columns
+        columns = () if self.recipe is None else self.recipe.inputs
         return tuple(dict.fromkeys(c.name for c in columns if c.type != "text"))
 
     @cached_property

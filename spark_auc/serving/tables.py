@@ -11,6 +11,7 @@ from scipy import sparse
 
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError, DataError, some_of
+from spark_auc.features.differences import with_differences
 from spark_auc.features.raw_columns import Column, Columns, Numbers, whole
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
@@ -104,13 +105,13 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
         A column has another type.
     """
     found, table = dict[str, Column](), with_values(table, recipe)
-    for name, entry in {column.name: column for column in recipe.columns}.items():
+    for name, entry in {column.name: column for column in recipe.inputs}.items():
         array = joined(table[name])
         if array.null_count == len(array):
             array = pa.nulls(len(array), _EMPTY[entry.type])
         column = raw_column(name, array, recipe.zone, recipe.absent)
         found[name] = whole(name, column) if name in recipe.whole else column
-    return found
+    return with_differences(found, recipe.differences)
 
 
 def with_values(table: pa.Table, recipe: Recipe) -> pa.Table:
@@ -121,7 +122,7 @@ def with_values(table: pa.Table, recipe: Recipe) -> pa.Table:
     DataError
         More than half of the values of a column do not fit; others count as missing.
     """
-    types = {column.name: column.type for column in recipe.columns}
+    types = {column.name: column.type for column in recipe.inputs}
     rows = ArrowTable.of(table, max(1, table.num_rows))
     found = inferred_as(rows, types, recipe.readings)
     if not found:

@@ -43,7 +43,7 @@ def raw_column(
     if pa.types.is_null(kind):
         return raw_column(name, array.cast(pa.string()), zone, absent)
     if is_time(kind):
-        times = _times(name, array)
+        times = times_of(name, array)
         zoned = pa.types.is_timestamp(kind) and kind.tz is not None
         return Numbers(on_clocks(times, zone) if zoned else times, _validity(array))
     if pa.types.is_decimal(kind):
@@ -76,8 +76,14 @@ def flat(array: pa.Array) -> pa.Array:
     return array.dictionary_decode()
 
 
-def _times(name: str, array: pa.Array) -> np.ndarray:
-    """Times as stored, in which missing values are 0; nanoseconds are rounded down."""
+def times_of(name: str, array: pa.Array) -> np.ndarray:
+    """Times as stored in microseconds, in which missing ones are 0; nanoseconds are rounded down.
+
+    Raises
+    ------
+    DataError
+        A time is too late or too early for 64 bits of microseconds.
+    """
     # Arrow keeps times in UTC and the zone beside them.
     zone = array.type.tz if pa.types.is_timestamp(array.type) else None
     if pa.types.is_timestamp(array.type) and array.type.unit == "ns":

@@ -20,7 +20,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Keys
 from spark_auc.errors import ConfigError
 from spark_auc.features.raw_columns import Text, read_only
-from spark_auc.tables.arrow_columns import doubles_of_decimals, flat, raw_column
+from spark_auc.tables.arrow_columns import doubles_of_decimals, flat, raw_column, times_of
 from spark_auc.tables.table import Table, field_of, fields_by_name
 from spark_auc.tables.types import is_number, is_text, is_time, shown_type
 
@@ -107,7 +107,7 @@ def _bits(values: pa.Array) -> Keys:
         integers = np.where(is_whole, doubles, 0.0).astype(np.int64).view(np.uint64)
         return np.asarray(np.where(is_whole, integers, bits))
     if is_time(kind):
-        values = values.cast(pa.timestamp("us", getattr(kind, "tz", None)))
+        return np.asarray(times_of("", values).view(np.uint64))
     whole = values.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
     return np.asarray(whole.view(np.uint64))
 

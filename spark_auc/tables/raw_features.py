@@ -58,8 +58,8 @@ class RawFeatures:
         DataError
             A column has a type that gives other features than the type in the fit.
         """
-        known_fields = fields_named(table, [column.name for column in recipe.columns])
-        for column, known in zip(recipe.columns, known_fields, strict=True):
+        known_fields = fields_named(table, [column.name for column in recipe.inputs])
+        for column, known in zip(recipe.inputs, known_fields, strict=True):
             found = raw_type(known.type)
             is_whole = found == "float" and column.name in recipe.whole
             if not is_whole and (found is None or not column.accepts(found)):
@@ -69,7 +69,7 @@ class RawFeatures:
                     f"{column.remedy}"
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
-        raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent)
+        raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent, recipe.differences)
         return cls(recipe, replace(raw, whole=recipe.whole))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:

@@ -32,6 +32,7 @@ RNG = np.random.default_rng(0)
 AGE, CHANNEL = RNG.integers(18, 90, ROWS), RNG.integers(0, 3, ROWS)
 Y = (AGE + 20 * CHANNEL + RNG.normal(0, 20, ROWS) > 75).astype(int)
 DAYS = pd.date_range("2024-01-01", periods=ROWS, freq="67h")
+LATER = DAYS + pd.to_timedelta(AGE, "h")
 SENTENCE = re.compile(r"found .+[,;] (and )?expected .+; .+", re.DOTALL)
 
 
@@ -192,6 +193,11 @@ CASES = {
         lined(table(["1", "2", "3"], "AGE")),
         {"age": "integer", "AGE": "integer"},
         name="rows.jsonl",
+    ),
+    "Parquet of two columns of times": Case(
+        stored(sent=DAYS.as_unit("us"), due=LATER.as_unit("us").where(AGE % 7 != 0)),
+        {"sent": "time", "due": "time", "due - sent": "float"},
+        name="rows.parquet",
     ),
     "Parquet of names that differ in case": Case(
         stored(AGE=pa.array([1, None, 3] * 40)),

@@ -55,6 +55,10 @@ def test_values_have_one_hash():
     assert same(pa.array([True, False]), pa.array([1, 0]), pa.array([1.0, -0.0]))
     assert same(pa.array([0.5, -2.25]), pa.array([0.5, -2.25], pa.float32()))
     assert same(pa.array([DAY]), pa.array([AT], pa.timestamp("us")), pa.array([AT], "timestamp[s]"))
+    # Nanoseconds are rounded down, before 1970 too.
+    late, early = (pa.array([k], pa.timestamp("ns")) for k in (1_999, -1_001))
+    assert same(late, pa.array([1], pa.timestamp("us")))
+    assert same(early, pa.array([-2], pa.timestamp("us")))
     assert same(pa.array([np.nan]), pa.array([-np.nan], pa.float32()))
     assert same(pa.array(["a", None]), pa.array(["a", None]).dictionary_encode())
     assert not same(pa.array([2.0**63]), pa.array([2**63 - 1]))

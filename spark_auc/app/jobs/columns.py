@@ -66,6 +66,19 @@ def column_facts(
                 "note": role_of.get(name) or notes.get(name) or no_features,
             }
         )
+    for difference in fitted.recipe.differences:
+        name = fold(difference.name)
+        found.append(
+            {
+                "name": difference.name,
+                "type": "float",
+                "format": None,
+                "kinds": kinds.get(name, []),
+                "missing": counts.get(name),
+                "words": {},
+                "note": "days from one time to another",
+            }
+        )
     return found
 
 

@@ -123,13 +123,13 @@ def rows_for(
         return
     plain = source.model_copy(update={"types": None})
     with engine.read(plain, [*model.names(), *names]) as table:
-        types = {column.name: column.type for column in recipe.columns}
+        types = {column.name: column.type for column in recipe.inputs}
         found = inferred_as(table, types, recipe.readings, invalid or "keep")
         fit = table
         if invalid == "skip":
             fit = fitting(table, [one.reading for one in found.values() if one.odd])
         fold = folding(exact=table.exact_names)
-        own = {fold(column.name) for column in recipe.columns}
+        own = {fold(column.name) for column in recipe.inputs}
         label, weight = values["labelCol"], values["weightCol"]
         others = [name for name in (label, weight) if name and fold(name) not in own]
         if labelled and source.format in ("csv", "json"):

@@ -84,7 +84,7 @@ class FeatureRecipeModel(ModelStage, Model, settings=RecipeModelSettings):
     def strings(self) -> Iterator[str]:
         """See `Stage.strings`; with the columns of the recipe."""
         yield from super().strings()
-        yield from (column.name for column in self.recipe.columns)
+        yield from (column.name for column in self.recipe.inputs)
 
     def input_features(self, table: Table) -> RawFeatures:
         """The features of a table's rows; errors as of `RawFeatures.of`."""

@@ -1,0 +1,90 @@
+"""Differences of two columns of times, which are columns of numbers for all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from spark_auc.features.kinds.named import Named
+from spark_auc.features.raw_columns import Column, Columns, Numbers
+from spark_auc.features.single_values import is_missing, microseconds
+from spark_auc.features.times import MICROSECONDS_OF_DAY
+
+# Most columns of times of which all differences are taken.
+MOST_TIMES = 4
+
+
+@dataclass(frozen=True)
+class Time(Named):
+    """A column of times of which differences alone are features."""
+
+    TYPES: ClassVar[tuple[str, ...]] = ("time",)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The days from one time of a row to another; missing if one of them is.
+
+    Parameters
+    ----------
+    later, earlier
+        Names of the two columns. The days are negative where ``later`` is before ``earlier``.
+    """
+
+    later: str
+    earlier: str
+
+    @property
+    def name(self) -> str:
+        """The name of the column of differences."""
+        return f"{self.later} - {self.earlier}"
+
+    @property
+    def inputs(self) -> tuple[Time, Time]:
+        """The columns of times."""
+        return Time(self.later, "time"), Time(self.earlier, "time")
+
+    def of(self, columns: Columns) -> Numbers:
+        """The differences of some rows; `DataError` for columns that are not of times."""
+        for time in self.inputs:
+            time.check(columns[time.name])
+        later, earlier = (cast(Numbers, columns[time.name]) for time in self.inputs)
+        days = (later.values - earlier.values).astype(np.int64) / MICROSECONDS_OF_DAY
+        valid = ~(np.isnat(later.values) | np.isnat(earlier.values))
+        for column in (later, earlier):
+            if column.validity is not None:
+                valid &= column.validity
+        return Numbers(np.where(valid, days, np.nan))
+
+    def of_row(self, row: Mapping[str, Any], zone: str) -> float:
+        """The difference of one row; `DataError` for values that are not times."""
+        values = [(name, row[name]) for name in (self.later, self.earlier)]
+        if any(is_missing(value) for _, value in values):
+            return np.nan
+        later, earlier = (microseconds(name, value, zone) for name, value in values)
+        return (later - earlier) / MICROSECONDS_OF_DAY
+
+
+def with_differences(columns: Columns, differences: Sequence[Difference]) -> dict[str, Column]:
+    """The columns with differences of them."""
+    return {**columns, **{each.name: each.of(columns) for each in differences}}
+
+
+def differences_of(times: Sequence[str], taken: Collection[str]) -> tuple[Difference, ...]:
+    """The differences of all pairs of columns of times, or of none where there are many.
+
+    Parameters
+    ----------
+    times
+        Names of the columns of times.
+    taken
+        Names that a difference cannot have.
+    """
+    if len(times) > MOST_TIMES:
+        return ()
+    made = (Difference(later, earlier) for earlier, later in combinations(times, 2))
+    return tuple(each for each in made if each.name not in taken)

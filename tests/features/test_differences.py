@@ -1,0 +1,163 @@
+"""Differences of two columns of times: features of tables, rows, exports and stored recipes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import spark_auc
+from spark_auc.app.cli import main
+from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from spark_auc.export.sql import to_sql
+from spark_auc.features.differences import Difference, differences_of, with_differences
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.raw_columns import Numbers, Text
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.pipeline.drift import drift_of
+from spark_auc.serving.linear_scorer import LinearScorer
+from spark_auc.serving.ranker import ServedRanker
+from spark_auc.tables.arrow_table import ArrowTable
+
+NAME = "due - sent"
+
+
+def frame(rows=600, seed=0):
+    """The label depends on the days between two times; each of the times alone says little."""
+    rng = np.random.default_rng(seed)
+    sent = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 400 * 86_400, rows), "s")
+    days = np.round(rng.exponential(20.0, rows), 1)
+    due = sent + pd.to_timedelta(days * 86_400, "s")
+    y = rng.random(rows) < 1 / (1 + np.exp(-(days - 20.0) / 5.0))
+    made = pd.DataFrame({"sent": sent, "x": rng.normal(size=rows), "due": due, "y": y})
+    made.loc[::37, "due"] = pd.NaT
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return spark_auc.train(frame(), "y")
+
+
+def test_the_difference_ranks_better_than_its_times(trained):
+    recipe = trained.model.recipe
+    assert recipe.differences == (Difference("due", "sent"),)
+    assert {column.name for column in recipe.numeric} >= {NAME, "x"}
+    without = spark_auc.train(frame(), "y", features={"leaveOut": [NAME]})
+    assert without.model.recipe.differences == ()
+    assert trained.evaluation.auc > without.evaluation.auc + 0.02
+
+
+def test_rows_score_alike_in_tables_and_alone(trained, tmp_path):
+    rows = frame(200, 1).drop(columns="y")
+    scores = trained.score(rows)
+    alone = [trained.ranker.score(row) for row in rows.to_dict("records")]
+    np.testing.assert_array_equal(alone, scores)
+    assert trained.ranker.columns == ("sent", "x", "due")
+    trained.save(str(tmp_path / "model"))
+    np.testing.assert_array_equal(spark_auc.load(str(tmp_path / "model")).score(rows), scores)
+    with pytest.raises(DataError, match="no column 'due'"):
+        trained.score(rows.drop(columns="due"))
+    with pytest.raises(DataError, match="no column 'due'"):
+        trained.ranker.score({"sent": rows.sent[0], "x": 1.0})
+    with pytest.raises(DataError, match="column 'due'"):
+        trained.score(rows.assign(due="soon"))
+
+
+def test_days_are_those_of_pandas():
+    rows = frame(100, 2)
+    times = {
+        name: Numbers(rows[name].to_numpy().astype("datetime64[us]")) for name in ("sent", "due")
+    }
+    expected = (rows.due - rows.sent).dt.total_seconds().to_numpy() / 86_400
+    difference = Difference("due", "sent")
+    np.testing.assert_allclose(difference.of(times).values, expected, rtol=1e-15)
+    valid = np.arange(100) % 2 == 0
+    times["sent"] = times["sent"]._replace(validity=valid)
+    found = with_differences(times, [difference])[NAME].values
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected) | ~valid)
+    assert difference.of_row(rows.iloc[1].to_dict(), "UTC") == pytest.approx(expected[1])
+    assert np.isnan(difference.of_row({"due": rows.due[1], "sent": None}, "UTC"))
+    text = Text(np.zeros(2, np.int32), np.zeros(2, np.int32), np.empty(0, np.uint8))
+    with pytest.raises(DataError, match="expected type time"):
+        difference.of({"due": times["due"], "sent": text})
+
+
+def test_all_pairs_of_a_few_times():
+    found = differences_of(["a", "b", "c"], ["a", "b", "c", "c - b"])
+    assert [each.name for each in found] == ["b - a", "c - a"]
+    assert differences_of("abcde", []) == ()
+
+
+def test_equal_times_and_names_that_are_taken_give_none():
+    rows = frame().assign(due=lambda made: made.sent)
+    assert spark_auc.train(rows, "y").model.recipe.differences == ()
+    rows = frame().rename(columns={"x": NAME})
+    recipe = spark_auc.train(rows, "y").model.recipe
+    assert recipe.differences == ()
+    assert NAME in {column.name for column in recipe.inputs}
+    with pytest.raises(ConfigError, match="sent - due"):
+        spark_auc.train(frame(), "y", features={"leaveOut": ["sent - due"]})
+
+
+def test_a_stored_recipe_has_its_differences(trained):
+    recipe = trained.model.recipe
+    stored = to_json(recipe)
+    assert from_json(stored) == recipe
+    changed = json.loads(stored)
+    changed["differences"] = [{"later": "due"}]
+    with pytest.raises(ModelFormatError, match="earlier"):
+        from_json(json.dumps(changed))
+    changed["differences"] = [{"later": "due", "earlier": "x"}]
+    changed["numeric"] = [
+        {**c, "name": "due - x"} if c["name"] == NAME else c for c in changed["numeric"]
+    ]
+    with pytest.raises(ModelFormatError, match="several types"):
+        from_json(json.dumps(changed))
+
+
+def test_new_rows_have_no_unknown_or_absent_column(trained):
+    table = ArrowTable.of(pa.Table.from_pandas(frame(300, 3).drop(columns="y")), 100)
+    drift = drift_of(table, trained.model.recipe)
+    assert (drift.unknown.size, drift.absent.size) == (0, 0)
+    assert drift.missing()[NAME] == (300, frame(300, 3).due.isna().sum())
+
+
+def test_onnx_subtracts_the_days():
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    onnx_model, test_onnx = (
+        pytest.importorskip(name)
+        for name in ("spark_auc.export.onnx_model", "tests.export.test_onnx")
+    )
+    spline = Spline(NAME, "float", (0.0, 1.5, 10.0, 60.0))
+    recipe = Recipe((spline,), unit=False, differences=(Difference("due", "sent"),))
+    weights = np.array([0.5, -1.0, 2.0, 3.0, 0.7])
+    served = ServedRanker(LinearScorer(weights, 0.0, 1, 0), recipe)
+    rows = frame(50, 4)[["due", "sent"]]
+    days = {
+        name: (rows[name] - pd.Timestamp(0)).dt.total_seconds().to_numpy() / 86_400 for name in rows
+    }
+    found = test_onnx.run(onnx_model.onnx_bytes(served), days)["score"]
+    np.testing.assert_allclose(found, served.score(rows), atol=1e-9)
+    with pytest.raises(ConfigError, match="'due'"):
+        to_sql(served)
+
+
+def test_the_job_and_its_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = frame()
+    rows.to_csv("rows.csv", index=False)
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["train", "--data", "rows.csv", "--label", "y", "--output", "model"])
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["auc"] > 0.7
+    (place,) = Path("model").glob("versions/*/columns.json")
+    facts = {fact["name"]: fact for fact in json.loads(place.read_text())["columns"]}
+    assert facts[NAME]["kinds"] == ["spline"]
+    assert facts[NAME]["missing"] > 0
+    ranker = spark_auc.load("model")
+    np.testing.assert_array_equal(
+        ranker.score(ranker.read("rows.csv")), ranker.score(rows.drop(columns="y"))
+    )
