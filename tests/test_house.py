@@ -98,7 +98,7 @@ ORDER = {
         ["recipe"],
         ["cross_gains", "differences", "recipe_rows"],
         ["kinds", "pair_gains"],
-        ["auto_state", "composition", "logarithms", "pair_histograms", "robust_scale"],
+        ["auto_state", "codes", "composition", "logarithms", "pair_histograms", "robust_scale"],
         [
             "absent_text",
             "column_auc",

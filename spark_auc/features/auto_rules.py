@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spark_auc.features.codes import are_codes
 from spark_auc.features.column_auc import ColumnCounts
 from spark_auc.features.kinds.registry import HASHED_KINDS
 from spark_auc.features.recipe_fit import Planned
@@ -23,7 +24,7 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
 # Integers are identifiers if almost every row has another one, and they number the rows, or many
 # rows show no relation to the label.
 _OTHERS, _MANY, _ERRORS = 0.95, 1000, 4.0
-# Integers of at most so many distinct values have tokens too: they may be codes.
+# Integers of at most so many distinct values have tokens too, whether they are codes or not.
 FEW = 256
 _EXACT = 2.0**53
 # Bounds of the number of features of tokens.
@@ -71,7 +72,7 @@ def decided(
         return (), [reason]
     if column.type == "time" and _at_midnight(counts):
         kinds = kinds[1:]
-    if column.type == "integer" and counts.both.distinct > FEW:
+    if column.type == "integer" and counts.both.distinct > FEW and not are_codes(counts):
         kinds = kinds[:1]
     return kinds, _leakage(column.name, counts)
 

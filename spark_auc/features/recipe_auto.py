@@ -41,12 +41,13 @@ class AutoPlan:
     """A recipe before its fit, with columns whose kinds are chosen from the rows.
 
     A column of kind "auto" becomes a spline if it is a number, tokens if it is text, a boolean or
-    an integer of at most 256 distinct values (a spline too), and tokens of its hour and weekday and
-    a spline if it is a time. The recipe lists the values of tokens of such integers; all others
-    share a token. Hours are left out if all times are at midnight. Constant columns are left out,
-    and identifiers: text of more different values than half of the rows that have a value, and
-    integers of which almost every row has another one if they number the rows, or if 1,000 rows or
-    more show no relation to the label. Crossed columns are kept.
+    an integer of at most 256 distinct values or a code (a spline too; see
+    `spark_auc.features.codes`), and tokens of its hour and weekday and a spline if it is a time.
+    The recipe lists the values of tokens of at most 256 integers; all others share a token. Hours
+    are left out if all times are at midnight. Constant columns are left out, and identifiers: text
+    of more different values than half of the rows that have a value, and integers of which almost
+    every row has another one if they number the rows, or if 1,000 rows or more show no relation to
+    the label. Crossed columns are kept.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ M = TypeVar("M")
 _log = logging.getLogger(__name__)
 
 # Settings of the recipe of a table of which nothing is known.
-DEFAULT_RECIPE: Mapping[str, Any] = {"numKnots": "auto", "pairs": "auto"}
+DEFAULT_RECIPE: Mapping[str, Any] = {"numKnots": "auto", "pairs": "auto", "crosses": "auto"}
 # Most pairs of columns that are tried, and most rows of which they are.
 _PAIRS, _MOST_PAIRED_ROWS = 20, 250_000
 

@@ -19,7 +19,6 @@ _log = logging.getLogger(__name__)
 # The other rows choose the penalty.
 _SAMPLE = KeySample(0.5)
 _MOST_ROWS = 100_000
-_MOST_COLUMNS = 16
 
 
 def with_interactions(
@@ -38,8 +37,7 @@ def with_interactions(
     The sample is half of the groups of rows, or the groups that grew the trees of the recipe, at
     most about 100,000 rows, which the driver gathers by one pass. There is no pass without a
     choice: there are no pairs of less than 2 or more than 500 numeric columns, and no crosses of
-    less than 2 or more than 16 categorical ones, as the crosses of many take long, and gain little
-    on click logs. From a sample of one class nothing is chosen.
+    less than 2 categorical ones (see `categorical`). From a sample of one class nothing is chosen.
 
     Parameters
     ----------
@@ -71,7 +69,7 @@ def with_interactions(
             level, "no pairs of %d numeric columns, expected 2 to %d", len(numeric), MOST_COLUMNS
         )
         pairs = None
-    if bits is not None and not _has_crosses(recipe):
+    if bits is not None and len(categorical(recipe)) < 2:
         bits = None
     if pairs is None and bits is None:
         return recipe
@@ -100,11 +98,3 @@ def with_interactions(
     if bits is not None:
         recipe = with_crosses(recipe, *labelled, bits=bits, chosen_by=chosen_by, rows=taught.rows)
     return recipe
-
-
-def _has_crosses(recipe: Recipe) -> bool:
-    """Whether crosses are chosen for the categorical columns of a recipe."""
-    count = len(categorical(recipe))
-    if count > _MOST_COLUMNS:
-        _log.info("no crosses of %d categorical columns: more than %d", count, _MOST_COLUMNS)
-    return 2 <= count <= _MOST_COLUMNS

@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 # The false discovery rate up to which a pair is a candidate.
 _RATE = 0.1
+# The most categorical columns of which pairs are tried.
+MOST_COLUMNS = 16
 # The most pairs of a candidate: each adds a feature to every row.
 MOST_PAIRS = 64
 # The rows that rank the pairs; the others compare the candidates.
@@ -56,9 +58,19 @@ class _Candidate(NamedTuple):
 
 
 def categorical(recipe: Recipe) -> tuple[str, ...]:
-    """Columns of text, booleans and integers whose only features are tokens of their values."""
+    """Columns with tokens of their values: text, booleans, and integers that may be codes.
+
+    Of more than `MOST_COLUMNS` columns, those that have no other features; none if they are as many
+    too.
+    """
     others = {c.name for c in recipe.own_columns if not c.OF_VALUES}
-    return tuple(c.name for c in recipe.hashed if c.name not in others)
+    names = tuple(c.name for c in recipe.hashed if c.OF_VALUES)
+    if len(names) > MOST_COLUMNS:
+        names = tuple(name for name in names if name not in others)
+    if len(names) > MOST_COLUMNS:
+        _log.info("no crosses of %d categorical columns: more than %d", len(names), MOST_COLUMNS)
+        return ()
+    return names
 
 
 def with_crosses(

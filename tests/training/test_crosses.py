@@ -108,7 +108,13 @@ def test_columns_that_are_no_categories_are_not_crossed():
             *(Log("n", "integer"), Hour("t", "time"), Tokens("k", "integer")),
         ),
     )
-    assert categorical(recipe) == ("a", "b", "k")
+    assert categorical(recipe) == ("x", "a", "b", "k")
+    # Of many, those that are surely categories.
+    many = [Tokens(f"{kind}{k}", kind) for kind in ("integer", "text") for k in range(10)]
+    numbers = tuple(Standard(f"integer{k}", "integer", 0.0, 1.0) for k in range(10))
+    assert categorical(Recipe(numbers, tuple(many))) == tuple(f"text{k}" for k in range(10))
+    more = [Tokens(f"more{k}", "text") for k in range(7)]
+    assert categorical(Recipe(numbers, (*many, *more))) == ()
     alone = Recipe((), (Tokens("a", "text"),))
     columns = {"a": text(["u", "v"])}
     assert with_crosses(alone, columns, np.array([True, False])) == alone
