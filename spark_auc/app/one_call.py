@@ -24,6 +24,8 @@ from spark_auc.pipeline.models import PipelineModel
 from spark_auc.pipeline.pipeline_fit import DEFAULT_RECIPE
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.serving.ranker import ServedRanker
+from spark_auc.serving.tables import is_table
+from spark_auc.serving.tables import table_of as arrow_of
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
 from spark_auc.tables.nested import with_fields
@@ -141,6 +143,8 @@ def train(
     ------
     ConfigError
         A column or setting cannot serve, or the rows are of a class that is not known.
+    TypeError
+        A setting is unknown, or has a value of another class.
     DataError
         A value cannot be used, or there are not two classes.
     ResourceError
@@ -161,17 +165,27 @@ def train(
     >>> bool(scores[45] > scores[5])
     True
     """
-    if not 0 <= test < 1:
-        raise ConfigError(f"found test {test}, expected a share in [0, 1); set test")
+    if not isinstance(test, int | float) or not 0 <= test < 1:
+        raise ConfigError(f"found test {test!r}, expected a share in [0, 1); set test")
+    if method not in (None, "auto"):
+        raise ConfigError(f"found method {method!r}, expected None or 'auto'; set method")
+    # Names of a data frame may be numbers.
+    label, weight, key = str(label), weight and str(weight), key and str(key)
     whole = table = table_of(rows)
     held_out = None
     if test:
         table, held_out = by_key(whole, 1 - test, seed, key, (label, positive))
+    for name, section in (("features", features), ("training", training)):
+        if not isinstance(section, Mapping | None):
+            raise ConfigError(
+                f"found {name} {section!r}, expected a mapping of settings to values, such as "
+                f"{{'leaveOut': ['id']}}; set {name}"
+            )
     given, settings = dict(features or {}), {"weightCol": weight, **(training or {})}
     ranker = MBAEstimator(labelCol=label, positiveLabel=positive, **settings)
     if ranker.has_folds:
         ranker = ranker.with_values(**{"keyCol": key, "seed": seed, **(training or {})})
-    if key is not None:
+    if key is not None and not isinstance(given.get("leaveOut"), str):
         given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
     if method == "auto":
         added = [name for name in ADDED if name not in given and name not in settings]
@@ -191,27 +205,22 @@ def train(
 
 def table_of(rows: Any) -> Table:
     """The table of rows of any class that `train` takes; `ConfigError` for others."""
-    if isinstance(rows, str | PathLike):
-        table = with_fields(open_file(rows, trimmed=True), None)
-        return remembered(typed(table, [found.reading for found in inferred(table).values()]))
-    kind = type(rows).__module__.partition(".")[0]
-    if kind == "pyspark":
+    if type(rows).__module__.partition(".")[0] == "pyspark":
         from spark_auc.spark.data import nested
         from spark_auc.spark.data.spark_table import SparkTable
 
         return SparkTable(nested.with_fields(rows, None))
-    if kind == "pandas" and hasattr(rows, "columns"):
-        try:
-            rows = pa.Table.from_pandas(rows, preserve_index=False)
-        except (pa.ArrowException, OverflowError) as error:
-            raise ConfigError(
-                f"found values that are not of one type in a column ({str(error)[:200]}), expected "
-                "text, numbers, booleans or times; convert the column"
-            ) from None
-    if isinstance(rows, pa.Table):
-        table = ArrowTable.of(rows.replace_schema_metadata(None), _PART_ROWS)
-        return with_fields(table, None)
-    raise ConfigError(
-        f"found rows of class {type(rows).__name__}, expected the path of a file, a pandas data "
-        "frame, an Arrow table or a Spark DataFrame; convert them"
-    )
+    if isinstance(rows, str | PathLike):
+        table = open_file(rows, trimmed=True)
+    elif is_table(rows):
+        is_arrow = isinstance(rows, pa.Table | pa.RecordBatch)
+        names = rows.schema.names if is_arrow else [str(name) for name in rows.columns]
+        table = ArrowTable.of(arrow_of(rows, list(dict.fromkeys(names))), _PART_ROWS)
+    else:
+        raise ConfigError(
+            f"found rows of class {type(rows).__name__}, expected the path of a file, a pandas "
+            "data frame, an Arrow table or a Spark DataFrame; convert them"
+        )
+    found = with_fields(table, None)
+    readings = [one.reading for one in inferred(found).values()]
+    return remembered(typed(found, readings)) if readings or not is_table(rows) else found

@@ -66,7 +66,8 @@ class Difference:
         if any(is_missing(value) for _, value in values):
             return np.nan
         later, earlier = (microseconds(name, value, zone) for name, value in values)
-        return (later - earlier) / MICROSECONDS_OF_DAY
+        # As of arrays: larger integers lose their last bits first.
+        return float(later - earlier) / MICROSECONDS_OF_DAY
 
 
 def with_differences(columns: Columns, differences: Sequence[Difference]) -> dict[str, Column]:
@@ -86,5 +87,6 @@ def differences_of(times: Sequence[str], taken: Collection[str]) -> tuple[Differ
     """
     if len(times) > MOST_TIMES:
         return ()
-    made = (Difference(later, earlier) for earlier, later in combinations(times, 2))
-    return tuple(each for each in made if each.name not in taken)
+    every = [Difference(later, earlier) for earlier, later in combinations(times, 2)]
+    made = {each.name: each for each in reversed(every)}
+    return tuple(each for each in every if made[each.name] is each and each.name not in taken)

@@ -23,7 +23,7 @@ from spark_auc.tables.columns import check_weights
 from spark_auc.tables.decoders import as_doubles
 from spark_auc.tables.labels import is_positive, label_values, positive_label
 from spark_auc.tables.table import Batches, Table, field_of
-from spark_auc.tables.types import is_text
+from spark_auc.tables.types import is_text, of_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def _chosen(table: Table, scores: Sequence[str], label: str, weight: str | None)
         check_score(table, name)
     if weight is not None:
         check_weights(table, weight)
-    kind = pa.string() if is_text(field_of(table, label).type) else pa.float64()
+    kind = pa.string() if is_text(of_values(field_of(table, label).type)) else pa.float64()
     count = len(scores)
     fields = [(f"s{k}", pa.float64()) for k in range(count)]
     schema = pa.schema([*fields, ("label", kind), ("weight", pa.float64())])

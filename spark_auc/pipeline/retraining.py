@@ -29,7 +29,7 @@ from spark_auc.tables.labels import is_positive, label_values, positive_label
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Batches, Table, field_of
-from spark_auc.tables.types import is_text
+from spark_auc.tables.types import is_text, of_values
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.prior import Prior
 from spark_auc.training.segment_moments import moments_of_segments
@@ -161,7 +161,10 @@ def scored(
         check_weights(table, weight)
     names, uses = [label, *([weight] if weight else [])], list[tuple[slice, Any]]()
     fields = [
-        pa.field("label", pa.string() if is_text(field_of(table, label).type) else pa.float64()),
+        pa.field(
+            "label",
+            pa.string() if is_text(of_values(field_of(table, label).type)) else pa.float64(),
+        ),
         pa.field("weight", pa.float64()),
     ]
     for name, model in models.items():

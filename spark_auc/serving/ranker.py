@@ -29,7 +29,14 @@ from spark_auc.serving.nested import row_with_fields
 from spark_auc.serving.score_curves import Curve, restored
 from spark_auc.serving.segments import segments_of
 from spark_auc.serving.stored_stage import DAMAGES, StoredStage, damaged
-from spark_auc.serving.tables import columns_of, features_of, is_table, table_of, with_values
+from spark_auc.serving.tables import (
+    columns_of,
+    features_of,
+    is_table,
+    table_of,
+    values_of_texts,
+    with_values,
+)
 from spark_auc.tables.files import open_file
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.table import field_of
@@ -173,8 +180,7 @@ class ServedRanker:
             rows = row_with_fields(rows, self._paths) if self._paths else rows
             if texts := {n: rows[n] for n in self._typed if isinstance(rows.get(n), str)}:
                 assert self.recipe is not None, "a ranker with a recipe"
-                made = with_values(pa.table({n: [text] for n, text in texts.items()}), self.recipe)
-                rows = {**rows, **made.to_pylist()[0]}
+                rows = {**rows, **values_of_texts(texts, self.recipe)}
         elif self.recipe is not None or (self.columns and is_table(rows)):
             rows = table_of(rows, self.columns or ())
         if self.recipe is None:

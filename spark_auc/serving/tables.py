@@ -86,10 +86,10 @@ def _converted(frame: Any, place: int, name: str) -> pa.Array | pa.ChunkedArray:
     """A column of a data frame."""
     try:
         return pa.array(frame.iloc[:, place], from_pandas=True)
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise DataError(
-            f"found values in column {name!r} that are not of one type ({str(error)[:200]}), "
-            "expected text, numbers, booleans or times; convert the column"
+            f"found values in column {name!r} that have no type ({str(error)[:200]}), expected "
+            "text, numbers, booleans or times, of one type; convert the column"
         ) from None
 
 
@@ -130,6 +130,25 @@ def with_values(table: pa.Table, recipe: Recipe) -> pa.Table:
     made = typed(rows, [one.reading for one in found.values()], strict=False).gathered()
     assert made is not None
     return made
+
+
+def values_of_texts(texts: Mapping[str, str], recipe: Recipe) -> dict[str, Any]:
+    """The values of text in columns of one row that a recipe has as numbers or times.
+
+    Raises
+    ------
+    DataError
+        A value does not fit.
+    """
+    try:
+        made = with_values(pa.table({name: [text] for name, text in texts.items()}), recipe)
+        row: dict[str, Any] = made.to_pylist()[0]
+    except (OverflowError, ValueError) as error:
+        raise DataError(
+            f"found {', '.join(f'{name!r}: {text!r}' for name, text in texts.items())} ({error}), "
+            "expected numbers, and times of the years 1 to 9999; repair or drop the row"
+        ) from None
+    return row
 
 
 def features_of(rows: Any, width: int, names: tuple[str, ...] | None) -> tuple[Rows, bool]:

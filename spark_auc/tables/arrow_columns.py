@@ -93,8 +93,8 @@ def times_of(name: str, array: pa.Array) -> np.ndarray:
         times = array.cast(pa.timestamp("us", zone))
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"found a time in column {name!r} that 64 bits of microseconds cannot hold ({error}), "
-            "expected years up to 294,246; repair or drop the row"
+            f"found a time{f' in column {name!r}' if name else ''} that 64 bits of microseconds "
+            f"cannot hold ({error}), expected years up to 294,246; repair or drop the row"
         ) from None
     return _values(times.cast(pa.int64())).view("datetime64[us]")
 

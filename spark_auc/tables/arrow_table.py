@@ -30,6 +30,7 @@ from spark_auc.tables.hashes import xxhash64
 from spark_auc.tables.names import differ_in_case
 from spark_auc.tables.part_files import PartWriter, settle
 from spark_auc.tables.table import Batches, Fold, field_of, fields_named, first_rows
+from spark_auc.tables.types import without_view
 
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
@@ -94,6 +95,8 @@ class ArrowTable:
         part_rows
             Rows of a part. Default: one part has all.
         """
+        # Arrow filters no views.
+        rows = rows.cast(pa.schema([without_view(field) for field in rows.schema]))
         size = part_rows or max(rows.num_rows, 1)
         ends = np.append(np.arange(0, rows.num_rows, size), rows.num_rows).tolist()
         return cls(rows.schema, len(ends) - 1, _slices(rows, ends), cheap=True)

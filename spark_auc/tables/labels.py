@@ -15,7 +15,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.decoders import as_doubles, without_nulls
 from spark_auc.tables.table import Table, field_of
-from spark_auc.tables.types import is_number, is_text, shown_type
+from spark_auc.tables.types import is_number, is_text, of_values, shown_type
 
 
 def positive_label(table: Table, name: str, positive: Label | bool | None) -> Label | None:
@@ -37,15 +37,16 @@ def positive_label(table: Table, name: str, positive: Label | bool | None) -> La
         another type.
     """
     column = field_of(table, name)
-    if is_text(column.type):
+    kind = of_values(column.type)
+    if is_text(kind):
         if positive is None:
             raise ConfigError(
                 f"found label column {name!r} of strings and no positive label, expected "
                 "the string of the positive class; set positiveLabel"
             )
         return str(positive)
-    boolean = kinds.is_boolean(column.type)
-    if not boolean and not is_number(column.type):
+    boolean = kinds.is_boolean(kind)
+    if not boolean and not is_number(kind):
         raise ConfigError(
             f"found label column {name!r} of type {shown_type(column)}; "
             "expected numbers, booleans or strings; set labelCol"

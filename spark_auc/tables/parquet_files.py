@@ -16,7 +16,7 @@ from spark_auc.storage.file_systems import opened, reached
 from spark_auc.tables.arrow_table import BATCH_ROWS, ArrowTable
 from spark_auc.tables.partitions import NO_PARTITIONS, values_of, with_partitions
 from spark_auc.tables.table import Batches
-from spark_auc.tables.types import METADATA
+from spark_auc.tables.types import METADATA, without_view
 
 # Key of the schema that Spark writes into Parquet files.
 _OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
@@ -132,7 +132,9 @@ def _columns(found: pq.FileMetaData) -> pa.Schema:
     physical = [found.schema.column(k) for k in range(len(found.schema))]
     instants = {column.path for column in physical if column.physical_type == "INT96"}
     fields = (
-        field.with_type(pa.timestamp("us", "UTC")) if field.name in instants else field
+        field.with_type(pa.timestamp("us", "UTC"))
+        if field.name in instants
+        else without_view(field)
         for field in schema
     )
     return pa.schema([field.with_metadata(noted.get(field.name)) for field in fields])

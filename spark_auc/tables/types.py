@@ -14,8 +14,7 @@ _VECTOR = ("type", "size", "indices", "values")
 
 def raw_type(kind: pa.DataType) -> str | None:
     """The type of a column in recipes; None for types that recipes do not take."""
-    if kinds.is_dictionary(kind):
-        return raw_type(kind.value_type)
+    kind = of_values(kind)
     if kinds.is_boolean(kind):
         return "boolean"
     if kinds.is_integer(kind):
@@ -27,9 +26,19 @@ def raw_type(kind: pa.DataType) -> str | None:
     return "time" if is_time(kind) else None
 
 
+def of_values(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of dictionaries; other types as they are."""
+    return kind.value_type if kinds.is_dictionary(kind) else kind
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether values are text."""
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
+
+
+def without_view(field: pa.Field) -> pa.Field:
+    """A column of views of text as one of text; others as they are."""
+    return field.with_type(pa.large_string()) if kinds.is_string_view(field.type) else field
 
 
 def is_time(kind: pa.DataType) -> bool:

@@ -27,8 +27,7 @@ from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError
 from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_blocks import blocks_of
-from spark_auc.features.time_zones import DEFAULT
+from spark_auc.features.recipe_blocks import blocks_of, of_blocks
 from spark_auc.features.tree_growth import grown
 from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid
 from spark_auc.training.blocks import LEAVES
@@ -60,9 +59,9 @@ class TreeCandidate:
         Number of trees, most leaves of a tree, learning rate, share of the columns of a tree, and
         least number of rows of a leaf; see `spark_auc.trees.grow.grow`.
     beside
-        Recipe of the features beside the leaves. Default: none.
-    zone
-        See `Recipe`.
+        Whether there are other features beside the leaves.
+    read_as
+        Recipe of the other features, by which all columns are read. Default: numbers alone.
     """
 
     trees: int
@@ -70,8 +69,8 @@ class TreeCandidate:
     rate: float
     share: float = 1.0
     leaf_rows: int = 20
-    beside: Recipe | None = None
-    zone: str = DEFAULT
+    beside: bool = False
+    read_as: Recipe | None = None
 
     @property
     def as_grown(self) -> bool:
@@ -87,7 +86,7 @@ class TreeCandidate:
     @property
     def blocks(self) -> tuple[str, ...]:
         """Names of its blocks of features."""
-        return (LEAVES, *(blocks_of(self.beside) if self.beside else ()))
+        return (LEAVES, *(blocks_of(self.read_as) if self.beside and self.read_as else ()))
 
     def grow(self, rows: RawRows, types: Mapping[str, str]) -> TreeLeaves:
         """The trees of some rows.
@@ -124,9 +123,8 @@ class TreeCandidate:
 
     def recipe(self, trees: TreeLeaves) -> Recipe:
         """The recipe of the leaves and of the features beside them."""
-        if self.beside is None:
-            return Recipe(trees=trees, unit=False, zone=self.zone)
-        return replace(self.beside, trees=trees, unit=False)
+        recipe = replace(self.read_as or Recipe(trees=trees), trees=trees, unit=False)
+        return recipe if self.beside else of_blocks(recipe, (LEAVES,))
 
 
 # One factor of the trees' scores ranks as they do, whatever it is: there is no penalty.
@@ -152,8 +150,8 @@ GROWTHS = (
 
 def tree_candidates(recipe: Recipe) -> list[TreeCandidate]:
     """The candidates for rows with the features of a recipe beside the leaves."""
-    candidates = [*GROWTHS, replace(_BESIDE, beside=recipe)]
-    return [replace(candidate, zone=recipe.zone) for candidate in candidates]
+    candidates = [*GROWTHS, replace(_BESIDE, beside=True)]
+    return [replace(candidate, read_as=recipe) for candidate in candidates]
 
 
 def measured(
@@ -184,7 +182,7 @@ def measured(
     grown_before = dict[TreeCandidate, tuple[list[TreeLeaves], float]]()
     results = []
     for candidate in candidates:
-        growth = replace(candidate, beside=None)
+        growth = replace(candidate, beside=False)
         if growth not in grown_before:
             start = time.process_time()
             trees = [growth.grow(rows.take(fit), types) for fit, _ in halves]

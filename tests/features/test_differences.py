@@ -17,10 +17,12 @@ from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers, Text
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.pipeline import method_fit
 from spark_auc.pipeline.drift import drift_of
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.training.tree_candidates import tree_candidates
 
 NAME = "due - sent"
 
@@ -90,6 +92,42 @@ def test_all_pairs_of_a_few_times():
     found = differences_of(["a", "b", "c"], ["a", "b", "c", "c - b"])
     assert [each.name for each in found] == ["b - a", "c - a"]
     assert differences_of("abcde", []) == ()
+
+
+def test_names_that_two_differences_would_have():
+    found = differences_of(["a", "b - a", "c - b", "c"], [])
+    assert len({each.name for each in found}) == len(found) == 5
+
+
+def test_days_of_far_years_are_one_in_rows_and_tables(trained):
+    rows = frame(40, 5).drop(columns="y")
+    far = [f"{year}-12-31T23:59:59.999999" for year in ("0001", "1700", "2300", "9999")]
+    rows["due"] = np.array(far * 10, "datetime64[us]")
+    alone = [trained.ranker.score(row) for row in rows.to_dict("records")]
+    np.testing.assert_array_equal(alone, trained.score(rows))
+
+
+def test_trees_alone_read_columns_as_the_recipe_does(monkeypatch):
+    """Text of decimal commas, dates with the day first, and differences of times."""
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    rng = np.random.default_rng(6)
+    rows = frame(900, 6).drop(columns="y")
+    amount, late = rng.integers(0, 4, 900), (rows.due - rows.sent).dt.days.to_numpy() > 14
+    y = (rows.x > 0) ^ late ^ (amount % 2 == 0)
+    rows["amount"] = [f"{value * 10},{value:02}" for value in amount]
+    rows["due"] = rows.due.dt.strftime("%d/%m/%Y")
+    rows["sent"] = rows.sent.dt.strftime("%d/%m/%Y")
+    monkeypatch.setattr(method_fit, "tree_candidates", lambda recipe: tree_candidates(recipe)[:2])
+    made = spark_auc.train(rows.assign(y=y), "y", method="auto")
+    methods = made.model.ranker.summary.selection["methods"]
+    assert "trees" in methods["candidates"][methods["chosen"]]["name"]
+    recipe = made.model.recipe
+    assert not recipe.numeric
+    assert {reading.name for reading in recipe.readings} == {"amount", "due", "sent"}
+    scores = np.asarray(made.score(rows))
+    alone = [made.ranker.score(row) for row in rows[:50].to_dict("records")]
+    np.testing.assert_array_equal(alone, scores[:50])
+    assert (scores[y][:, None] > scores[~y]).mean() > 0.8
 
 
 def test_equal_times_and_names_that_are_taken_give_none():

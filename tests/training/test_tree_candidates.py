@@ -91,7 +91,9 @@ class Rows:
 def test_held_out_aucs_are_those_of_dense_systems_on_the_leaves_of_the_library(beside):
     X, rows = raw(0)
     folds = Folds(3, 1, never_held_out=TAUGHT)
-    (result,) = measured([replace(SMALL, beside=beside)], rows, TYPES, folds)
+    (result,) = measured(
+        [replace(SMALL, beside=beside is not None, read_as=beside)], rows, TYPES, folds
+    )
     fold = fold_of(rows, folds)
     assert set(fold) == {0, 1, 2, 3}
     selection = result.selection
@@ -173,7 +175,7 @@ def test_candidates_that_are_left_out(monkeypatch):
     (result,) = measured([SMALL], constant, TYPES, Folds(3, 0))
     assert result.left_out == "its trees have no split in fold 1"
     monkeypatch.setattr("spark_auc.training.tree_candidates._MOST_FEATURES", 73)
-    (result,) = measured([replace(SMALL, beside=SPLINE)], rows, TYPES, Folds(3, 0))
+    (result,) = measured([replace(SMALL, beside=True, read_as=SPLINE)], rows, TYPES, Folds(3, 0))
     assert "features, expected at most 73" in result.left_out
 
 

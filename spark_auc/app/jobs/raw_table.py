@@ -28,7 +28,7 @@ from spark_auc.tables.table import Table, field_of, fields_by_name, fields_named
 from spark_auc.tables.tally import tallied
 from spark_auc.tables.text_formats import TIMES_OF_DIGITS
 from spark_auc.tables.text_types import Found, inferred, typed
-from spark_auc.tables.types import is_text, is_time
+from spark_auc.tables.types import is_text, is_time, of_values
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def completed(
 
 def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     label, data, time = train.columns.label, train.rows, options.get("time")
-    fields_named(table, [label, *([time] if time else []), *options.get("leave_out", [])])
+    fields_named(table, [label, *([time] if time else [])])
     columns, holdout = train.columns, train.holdout
     exact = [label, columns.key, columns.fold]
     exact += [holdout.column] if holdout and holdout.by == "key" else []
@@ -76,7 +76,9 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     train = train.model_copy(update={"data": data})
     field = field_of(table, label)
     if not pa.types.is_boolean(field.type):
-        positive = check_labels(_labels(table, label), train, is_text=is_text(field.type))
+        positive = check_labels(
+            _labels(table, label), train, is_text=is_text(of_values(field.type))
+        )
         columns = train.columns.model_copy(update={"positiveLabel": positive})
         train = train.model_copy(update={"columns": columns})
     if time:
@@ -131,7 +133,7 @@ def _typed(
 def _labels(table: Table, label: str) -> dict[Any, int]:
     """Number of rows of each label, the most frequent first; None stands for no label."""
     tally = tallied(table, label)
-    convert: Any = str if is_text(field_of(table, label).type) else _number
+    convert: Any = str if is_text(of_values(field_of(table, label).type)) else _number
     found = {convert(v): int(n) for v, n in zip(tally.values, tally.rows, strict=True)}
     if tally.missing:
         found[None] = tally.missing
