@@ -14,7 +14,7 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.candidates import Candidate, default_grid
-from spark_auc.solvers.ridge import LARGEST_DIRECT
+from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.approximation import Approximation
 from spark_auc.training.costs import Work
@@ -283,7 +283,7 @@ class MethodSettings:
     smoothness: tuple[float, ...] = ()
     hinge: bool = True
     hinge_rows: int = 100_000
-    largest: int = LARGEST_DIRECT
+    largest: int = LARGEST_FACTORISED
     wide_rows: int = 250_000
 
 
