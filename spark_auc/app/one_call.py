@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
@@ -171,7 +171,7 @@ def train(
         raise ConfigError(f"found method {method!r}, expected None or 'auto'; set method")
     # Names of a data frame may be numbers.
     label, weight, key = str(label), weight and str(weight), key and str(key)
-    whole = table = table_of(rows)
+    whole = table = table_of(rows, [label] if isinstance(positive, str) else [])
     held_out = None
     if test:
         table, held_out = by_key(whole, 1 - test, seed, key, (label, positive))
@@ -203,8 +203,11 @@ def train(
     return Trained(estimator.fitted_again(model, whole) if refit else model, evaluation)
 
 
-def table_of(rows: Any) -> Table:
-    """The table of rows of any class that `train` takes; `ConfigError` for others."""
+def table_of(rows: Any, exact: Sequence[str] = ()) -> Table:
+    """The table of rows of any class that `train` takes; `ConfigError` for others.
+
+    Text of the columns ``exact`` is a number or stays text; see `inferred`.
+    """
     if type(rows).__module__.partition(".")[0] == "pyspark":
         from spark_auc.spark.data import nested
         from spark_auc.spark.data.spark_table import SparkTable
@@ -222,5 +225,5 @@ def table_of(rows: Any) -> Table:
             "data frame, an Arrow table or a Spark DataFrame; convert them"
         )
     found = with_fields(table, None)
-    readings = [one.reading for one in inferred(found).values()]
+    readings = [one.reading for one in inferred(found, exact).values()]
     return remembered(typed(found, readings)) if readings or not is_table(rows) else found

@@ -35,6 +35,16 @@ def test_labels_in_categories_and_views_of_text():
     assert trained(table.drop_columns("y").append_column("y", views), positive="yes").evaluation
 
 
+def test_labels_of_text_that_could_be_another_type(tmp_path):
+    expected = trained(FRAME).evaluation.auc
+    for words, positive in (("true", "false"), "true"), (("1", "0"), "1"), (("1", "0"), None):
+        frame = FRAME.assign(y=np.where(Y, *words))
+        assert trained(frame, positive=positive).evaluation.auc == expected
+        frame.to_csv(tmp_path / "rows.csv", index=False)
+        assert trained(tmp_path / "rows.csv", positive=positive).evaluation.auc == expected
+    assert trained(FRAME.assign(y=np.where(Y, "true", "false"))).evaluation.auc == expected
+
+
 @pytest.mark.parametrize(
     "names", [[0, 1, "y"], [("a", 2020), ("a", 2021), "y"], [b"a", b"b", "y"]], ids=str
 )
