@@ -181,7 +181,9 @@ SETS = {
     "splice_scale": DataSet(60, test="splice_scale.t", note="test rows rebuilt from UCI"),
     # The paper's 642 + 642 rows are those of both published files.
     "svmguide3": DataSet(
-        22, note=f"{HALVES}, without the 41 published test rows, which are all positive"
+        22,
+        note=f"{HALVES}, without the 41 published test rows, which are all positive: ranked first, "
+        "they would raise an AUC of 78.4 to 81.0",
     ),
     "usps.binary": DataSet(256, test="usps.binary.t", note=_DIGITS),
     "usps, 5 to 9": DataSet(256, "usps.binary", "usps.binary.t"),

@@ -21,7 +21,7 @@ from spark_auc.pipeline.estimators import (
 )
 from spark_auc.pipeline.method_fit import ADDED
 from spark_auc.pipeline.models import PipelineModel
-from spark_auc.pipeline.pipeline_fit import DEFAULT_RECIPE
+from spark_auc.pipeline.pipeline_fit import default_recipe
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.tables import is_table
@@ -192,7 +192,7 @@ def train(
         estimator: Any = MethodEstimator(RecipeEstimator(**given), ranker, added)
     else:
         if ranker.selects:
-            given = {**DEFAULT_RECIPE, **given}
+            given = {**default_recipe(given.get("trees")), **given}
             if "smoothness" not in settings and not grows_from_all(given.get("trees")):
                 ranker = ranker.smooth
         estimator = PipelineEstimator([RecipeEstimator(**given), ranker])

@@ -13,7 +13,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Float, Keys
-from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.errors import ConfigError, HoldOutError, ResourceError
 from spark_auc.features.raw_columns import Columns, taken
 from spark_auc.features.row_groups import row_groups, values_of
 from spark_auc.tables.columns import check_weights, row_weights, weighted
@@ -99,7 +99,9 @@ def label_sample(
         A column is unknown or of an unsupported type, or there are more than the most rows, and no
         sample.
     DataError
-        A value is invalid, or no row is in the sample.
+        A value is invalid.
+    HoldOutError
+        No row is in the sample.
     ResourceError
         The rows exceed the memory that the driver may gather.
     """
@@ -159,5 +161,7 @@ def _gathered(
             "raise spark.driver.memory"
         )
     if not found.num_rows:
-        raise DataError(f"found no row in {expected}, expected some; pass more rows, or draw more")
+        raise HoldOutError(
+            f"found no row in {expected}, expected some; pass more rows, or draw more"
+        )
     return found

@@ -21,6 +21,7 @@ from spark_auc.pipeline.recipe_ranker import (
     with_head,
 )
 from spark_auc.pipeline.same_rows import SameRows
+from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.solvers.candidates import simplest, standard_error
 from spark_auc.tables.features import Features
 from spark_auc.tables.rows import counted
@@ -30,10 +31,14 @@ M = TypeVar("M")
 
 _log = logging.getLogger(__name__)
 
-# Settings of the recipe of a table of which nothing is known.
-DEFAULT_RECIPE: Mapping[str, Any] = {"numKnots": "auto", "pairs": "auto", "crosses": "auto"}
 # Most pairs of columns that are tried, and most rows of which they are.
 _PAIRS, _MOST_PAIRED_ROWS = 20, 250_000
+
+
+def default_recipe(trees: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Settings of the recipe of a table of which nothing is known, beside those of its trees."""
+    crosses = {} if grows_from_all(trees) else {"crosses": "auto"}
+    return {"numKnots": "auto", "pairs": "auto", **crosses}
 
 
 class EmbeddingModel(Protocol):

@@ -6,6 +6,7 @@ import logging
 
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.errors import HoldOutError
 from spark_auc.features.pair_choice import MOST_COLUMNS
 from spark_auc.features.recipe import Recipe
 from spark_auc.pipeline.label_sample import label_sample
@@ -77,13 +78,17 @@ def with_interactions(
     # The rows that grew trees do not train anyway.
     grown = recipe.trees.grown if recipe.trees else None
     sample = grown or _SAMPLE
-    taught = label_sample(
-        *(table, raw, label, weight, key),
-        sample=sample,
-        most=_MOST_ROWS,
-        rows=rows,
-        remedy="name the pairs and crosses, or set them to null",
-    )
+    try:
+        taught = label_sample(
+            *(table, raw, label, weight, key),
+            sample=sample,
+            most=_MOST_ROWS,
+            rows=rows,
+            remedy="name the pairs and crosses, or set them to null",
+        )
+    except HoldOutError as error:
+        _log.warning("no pairs and crosses are chosen: %s", error)
+        return recipe
     if taught.y.all() or not taught.y.any():
         _log.warning(
             "no pairs and crosses are chosen: found a sample of %d rows of one class, expected "

@@ -95,8 +95,10 @@ class ArrowTable:
         part_rows
             Rows of a part. Default: one part has all.
         """
-        # Arrow filters no views.
-        rows = rows.cast(pa.schema([without_view(field) for field in rows.schema]))
+        for place, column in enumerate(rows.schema):
+            # Arrow filters no views.
+            if (plain := without_view(column)) is not column:
+                rows = rows.set_column(place, plain, rows.column(place).cast(plain.type))
         size = part_rows or max(rows.num_rows, 1)
         ends = np.append(np.arange(0, rows.num_rows, size), rows.num_rows).tolist()
         return cls(rows.schema, len(ends) - 1, _slices(rows, ends), cheap=True)

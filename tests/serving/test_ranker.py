@@ -199,7 +199,7 @@ def test_columns_that_are_there_twice_or_of_several_classes():
             ranker.score(form)
     for column, wrong in (("city", 3), ("age", "x"), ("code", 2**70)):
         mixed = FRAME.assign(**{column: [*FRAME[column].astype(object)[:-1], wrong]})
-        with pytest.raises(DataError, match=f"values in column '{column}' that are not of one ty"):
+        with pytest.raises(DataError, match=f"values in column '{column}' that have no ty"):
             ranker.score(mixed)
 
 

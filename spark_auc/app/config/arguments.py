@@ -113,7 +113,7 @@ def content(job: str, options: Mapping[str, Any]) -> dict[str, Any]:
     section["columns"] = {"label": options["label"]}
     if "positive" in options:
         section["columns"]["positiveLabel"] = options["positive"]
-    section["features"] = {"crosses": "auto"}
+    section["features"] = {}
     if "leave_out" in options:
         section["features"]["leaveOut"] = options["leave_out"]
     section["holdout"] = {"by": "key", "train": 0.8}

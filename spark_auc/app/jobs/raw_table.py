@@ -22,7 +22,7 @@ from spark_auc.app.jobs.raw_labels import check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of, names_of
 from spark_auc.features.readings import FORMATS
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
-from spark_auc.pipeline.pipeline_fit import DEFAULT_RECIPE
+from spark_auc.pipeline.pipeline_fit import default_recipe
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.tables.table import Table, field_of, fields_by_name, fields_named
 from spark_auc.tables.tally import tallied
@@ -87,10 +87,17 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
         train = train.model_copy(update={"holdout": holdout})
     section = train.features
     ranker = estimator_of(train)
-    if section and not (train.method or section.recipe) and ranker.selects:
-        free = {k: v for k, v in DEFAULT_RECIPE.items() if k not in section.model_fields_set}
-        train = train.model_copy(update={"features": section.model_copy(update=free)})
+    if section and not section.recipe:
         trees = section.trees.model_dump(exclude_unset=True) if section.trees else None
+        selects = ranker.selects and not train.method
+        free = {
+            name: value
+            for name, value in default_recipe(trees).items()
+            if name not in section.model_fields_set and (selects or name == "crosses")
+        }
+        train = train.model_copy(update={"features": section.model_copy(update=free)})
+        if not selects:
+            return train
         is_free = "smoothness" not in train.training.model_fields_set and not train.embeddings
         is_free = is_free and not grows_from_all(trees)
         if is_free and isinstance(ranker, PairMomentsFit) and ranker.smooth is not ranker:
