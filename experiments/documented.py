@@ -27,8 +27,8 @@ _INTRODUCTION = """# The papers, repeated
 
 Tables and figures of the papers whose methods are [here](papers.md), repeated on the data sets that
 could be had, beside the figures that the papers print. Each claim is tested as its paper states it;
-where it does not hold, the sentence says so. Few rows and repeats leave many differences untold:
-most comparisons then tie, and claims of significance fail. Every number was measured by one run:
+where it does not hold, the sentence says so. Quick runs leave many differences untold: with few
+rows and repeats most comparisons tie. Every number was measured by one run:
 
 {commands}
 
