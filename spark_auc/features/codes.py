@@ -14,6 +14,9 @@ _MOST = 10.0
 # Standard errors from which integers are codes, which 3 of 2,000 made-up columns of numbers exceed;
 # and rows of a value, on average.
 _ERRORS, _ROWS = 2.5, 2
+# Counts in click logs have many special values: with fewer standard errors than the second number,
+# the sum must be this share of the rows.
+_SHARE, _SURE = 0.005, 10.0
 
 
 def are_codes(counts: ColumnCounts) -> bool:
@@ -25,17 +28,27 @@ def are_codes(counts: ColumnCounts) -> bool:
         The values in the rows of both classes. Where not all are kept, those of the sample are
         compared with each other.
     """
-    return _ROWS * counts.both.distinct <= counts.both.rows and excess(counts) > _ERRORS
+    if _ROWS * counts.both.distinct > counts.both.rows:
+        return False
+    total, errors = excess(counts)
+    return errors > _ERRORS and (total > _SHARE * counts.both.counts.sum() or errors > _SURE)
 
 
-def excess(counts: ColumnCounts) -> float:
-    """How much rates of positive rows differ between nearby values, in standard errors.
+def excess(counts: ColumnCounts) -> tuple[float, float]:
+    """How much rates of positive rows differ between nearby values.
 
     The rate of each value of two rows or more is compared with that of the five values below and
     above it. Of ``n`` rows at the value and ``m`` nearby, the difference has the variance
     ``q (1 - q) (1/n + 1/m)`` where the label depends on the order of the values alone and is smooth
-    in it. The excess is the sum of the squared differences, in units of their variances, less their
-    number, divided by the standard deviation of this sum. It does not exceed 10 for any value.
+    in it. The excess is the sum of the squared differences, in units of their variances and at most
+    10 each, less their number.
+
+    Returns
+    -------
+    total
+        The excess.
+    errors
+        The same in standard deviations of this sum.
     """
     values = counts.both.values
     p, q = (of.counts.rows_of(values) for of in (counts.positive, counts.negative))
@@ -43,7 +56,7 @@ def excess(counts: ColumnCounts) -> float:
     rows, positive = _nearby(n), _nearby(p)
     used = (n >= 2) & (rows > 0)
     if not used.any():
-        return 0.0
+        return 0.0, 0.0
     n, p, rows, positive = (each[used] for each in (n, p, rows, positive))
     # Two rows at the rate of all rows keep rates from 0 and 1.
     prior = 2.0 * counts.positive.rows / counts.rows
@@ -52,7 +65,8 @@ def excess(counts: ColumnCounts) -> float:
     squares = (p / n - positive / rows) ** 2 * size / spread
     # The fourth moment of a binomial share.
     variance = 2.0 + (1.0 - 6.0 * spread) / (spread * size)
-    return float((np.minimum(squares, _MOST) - 1.0).sum() / np.sqrt(variance.sum()))
+    total = float((np.minimum(squares, _MOST) - 1.0).sum())
+    return total, total / float(np.sqrt(variance.sum()))
 
 
 def _nearby(sums: Float) -> Float:
