@@ -152,8 +152,8 @@ def leads(results: Results) -> Verdict:
         (own, ours), (other, theirs) = best
         lead = float(np.mean(ours) - np.mean(theirs))
         spread = float(np.ptp(ours - theirs))
-        p = float(ttest_rel(ours, theirs).pvalue) if spread > 0 else 1.0 * (lead == 0)
-        p = p if len(ours) > 1 else np.nan
+        is_tested = spread > 0 or len(ours) == 1
+        p = float(ttest_rel(ours, theirs).pvalue) if is_tested else 1.0 * (lead == 0)
         holds &= lead > 0 and p < 0.05
         paper = f", paper {_LEADS[name]:+.2f}" if name in _LEADS else ""
         parts.append(f"{name} {own} {lead:+.2f} from {other} (p = {p:.2g}{paper})")

@@ -28,8 +28,10 @@ def recipe_features(graph: Graph, recipe: Recipe) -> tuple[str, Int]:
         if kind != "text"
     }
     for difference in recipe.differences:
-        later, earlier = (columns[time.name] for time in difference.inputs)
-        columns[difference.name] = graph.add("Sub", later, earlier)
+        # Trees need not split all of their columns.
+        if {difference.later, difference.earlier} <= columns.keys():
+            later, earlier = (columns[time.name] for time in difference.inputs)
+            columns[difference.name] = graph.add("Sub", later, earlier)
     parts = list[str]()
     for entry, indicator in zip(recipe.numeric, recipe.indicators, strict=True):
         x = columns[entry.name]

@@ -14,8 +14,8 @@ _MOST = 10.0
 # Standard errors from which integers are codes, which 3 of 2,000 made-up columns of numbers exceed;
 # and rows of a value, on average.
 _ERRORS, _ROWS = 2.5, 2
-# Counts in click logs have many special values: with fewer standard errors than the second number,
-# the sum must be this share of the rows.
+# Below the second number of standard errors, the excess must be the first share of the rows: the
+# many special values of counts in click logs exceed noise, but are no codes.
 _SHARE, _SURE = 0.005, 10.0
 
 

@@ -83,7 +83,8 @@ class Recipe:
     readings
         How text of columns is read, where the type alone does not tell.
     differences
-        Differences of columns of times, which other columns have by name. Default: none.
+        Differences of columns of times, of which columns have the names; others are left out.
+        Default: none.
     head
         Numbers of the features whose covariances a ranker with ``covariance="head"`` has exactly,
         ascending: those of the ranker that was trained with this recipe. They map no rows.
@@ -120,6 +121,9 @@ class Recipe:
                 f"found missing = {self.missing!r}, expected {' or '.join(MISSING)}; change it"
             )
         check_entries(self.columns)
+        own = {column.name for column in self.columns}
+        used = tuple(difference for difference in self.differences if difference.name in own)
+        object.__setattr__(self, "differences", used)
         check_entries(self.inputs)
         # Trees that another library grew may know such a word as a value.
         known = {v for c in self.columns if isinstance(c, Categories) for v in c.values if v}

@@ -192,10 +192,9 @@ class RecipePlan:
             else:
                 hashed.append(HASHED_KINDS[kind].fitted(name, type_, values, name in codes))
         settings = self.dimension, self.crosses, self.missing, self.unit, self.trees
-        split = self.trees.columns if self.trees else ()
-        names = {column.name for column in (*self.columns, *split)}
-        used = tuple(difference for difference in self.differences if difference.name in names)
-        recipe = Recipe(tuple(numeric), tuple(hashed), *settings, zone=self.zone, differences=used)
+        recipe = Recipe(
+            tuple(numeric), tuple(hashed), *settings, zone=self.zone, differences=self.differences
+        )
         named = {column.name for column in recipe.inputs if column.type != "text"}
         readings = tuple(reading for reading in self.readings if reading.name in named)
         return replace(recipe, readings=readings)

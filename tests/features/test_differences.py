@@ -1,6 +1,7 @@
 """Differences of two columns of times: features of tables, rows, exports and stored recipes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,17 @@ def test_equal_times_and_names_that_are_taken_give_none():
     assert NAME in {column.name for column in recipe.inputs}
     with pytest.raises(ConfigError, match="sent - due"):
         spark_auc.train(frame(), "y", features={"leaveOut": ["sent - due"]})
+
+
+def test_a_recipe_reads_no_times_of_differences_that_it_has_not(trained):
+    recipe = trained.model.recipe
+    alone = replace(recipe, numeric=recipe.numeric[1:2], hashed=(), crosses=None)
+    assert [column.name for column in alone.inputs] == ["x"]
+    assert alone.differences == ()
+    ranker = ServedRanker(LinearScorer(np.ones(alone.size), 0.0, 1, 0), alone)
+    rows = frame(20, 7)[["x"]]
+    scores = [ranker.score(row) for row in rows.to_dict("records")]
+    np.testing.assert_array_equal(scores, ranker.score(rows))
 
 
 def test_a_stored_recipe_has_its_differences(trained):
