@@ -50,9 +50,9 @@ from experiments.experiment import (
     Results,
     Verdict,
 )
-from experiments.past_features import OfRecipe, additive, pairs
-from experiments.past_rankers import centres, hinge
-from experiments.past_sets import SETS, Rows, stratified_folds
+from experiments.penalised_weights import centres, hinge
+from experiments.raw_sets import SETS, Rows, stratified_folds
+from experiments.recipe_features import OfRecipe, additive, pairs
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.roc import auc, partial_area
 from spark_auc.core.evaluation.score_table import ScoreTable

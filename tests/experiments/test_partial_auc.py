@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from experiments import partial_auc
 from experiments.comparators.two_way import Weight, fitted, objective
 from experiments.experiment import Case, Limits, Record, Request, Results
-from experiments.past_sets import Rows
+from experiments.raw_sets import Rows
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.local import MBAClassifier
 

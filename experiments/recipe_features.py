@@ -2,30 +2,23 @@
 
 - `additive`: an automatic recipe; see `experiments.raw_tables.Auto`.
 - `pairs`: products of hats of the pairs of numeric columns that add most to additive scores.
-- `Leaves`: leaves of trees that LightGBM grows.
 
-Rows of a recipe have unit length; those of leaves have too.
+Rows of a recipe have unit length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from experiments.past_peers import Codes
-from experiments.past_sets import Rows
+from experiments.raw_sets import Rows
 from experiments.raw_tables import planned_columns
 from spark_auc.core.types import Float, Int
 from spark_auc.features.pair_choice import PairCandidates
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
-from spark_auc.trees.forest import Forest
-from spark_auc.trees.grow import grow
-from spark_auc.trees.leaves import leaves
 
 
 @dataclass(frozen=True)
@@ -74,41 +67,3 @@ def pairs(rows: Rows, recipe: Recipe, state: RecipeState, scores: Float, count: 
     if len(candidates.columns) < 2:
         return recipe
     return candidates.chosen(recipe, candidates.histograms(rows.columns, rows.y, scores), count)
-
-
-@dataclass(frozen=True)
-class Leaves:
-    """The leaves of frozen trees, each of size ``1 / sqrt(T)``.
-
-    Parameters
-    ----------
-    forest
-        The ``T`` trees.
-    codes
-        Categories of the columns of text.
-    """
-
-    forest: Forest
-    codes: Codes
-
-    @classmethod
-    def grown(cls, rows: Rows, seed: int, settings: Mapping[str, Any]) -> Leaves:
-        """Trees of all rows."""
-        codes = Codes.of(rows.frame)
-        X = codes.encoded(rows.frame)
-        categorical = [list(X.columns).index(name) for name in codes.categories]
-        values = X.to_numpy(float)
-        return cls(grow(values, rows.y, categorical=categorical, seed=seed, **settings), codes)
-
-    @property
-    def prior(self) -> Float:
-        """The weights with which the features score as the trees do."""
-        values: Float = self.forest.values * np.sqrt(self.forest.trees)
-        return values
-
-    def __call__(self, rows: Rows) -> sparse.csr_matrix:
-        """The leaves of rows."""
-        values = self.codes.encoded(rows.frame).to_numpy(float)
-        found = leaves(self.forest, values)
-        found.data /= np.sqrt(self.forest.trees)
-        return found

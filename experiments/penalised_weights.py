@@ -1,4 +1,4 @@
-"""Weights of `experiments.past_refresh` and `experiments.partial_auc` for given penalties."""
+"""Weights of `experiments.partial_auc` for given penalties."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from spark_auc.local import RankSVMClassifier
 from spark_auc.solvers.path import path
 from spark_auc.solvers.prior import centred
 
-# Penalties with a prior, relative to the trace of Sigma: infinity is the trees as they are.
-RELATIVE = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 # Above this number of features, products with rows replace the matrix.
 MATRIX = 4000
 _TOL, _MAX_ITER = 1e-4, 300
