@@ -57,7 +57,7 @@ ORDER = {
         ["contributions", "evaluation"],
         ["score_tables", "score_groups"],
         ["score_columns", "pipeline_fit", "part_words", "one_pass"],
-        ["recipe_ranker", "same_rows"],
+        ["recipe_ranker", "same_rows", "compared_blocks"],
         ["pair_moments_fit", "hinge_fit", "recipe_estimator"],
         ["segment_rankers", "recipe_interactions", "recipe_trees"],
         ["ranker_fit", "recipe_fit", "recipe_schema", "tree_growth", "token_sample"],

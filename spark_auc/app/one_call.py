@@ -19,7 +19,7 @@ from spark_auc.pipeline.estimators import (
     PipelineEstimator,
     RecipeEstimator,
 )
-from spark_auc.pipeline.method_fit import ADDED
+from spark_auc.pipeline.method_fit import ADDED, DEFAULT
 from spark_auc.pipeline.models import PipelineModel
 from spark_auc.pipeline.pipeline_fit import default_recipe
 from spark_auc.pipeline.tree_settings import grows_from_all
@@ -122,7 +122,8 @@ def train(
     test
         Share of the rows to hold out, in [0, 1).
     method
-        "auto" chooses among models of single columns, pairs, crosses and trees.
+        "auto" chooses among models of single columns, pairs, crosses and trees. Default: among the
+        same without trees, of at most 250,000 rows and unless a setting contradicts the choice.
     refit
         Whether the rows that were held out train too, after they have measured the model: the model
         is then that of all rows, with the recipe and the penalty that were chosen. False: the
@@ -187,10 +188,12 @@ def train(
         ranker = ranker.with_values(**{"keyCol": key, "seed": seed, **(training or {})})
     if key is not None and not isinstance(given.get("leaveOut"), str):
         given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
-    if method == "auto":
-        added = [name for name in ADDED if name not in given and name not in settings]
-        estimator: Any = MethodEstimator(RecipeEstimator(**given), ranker, added)
-    else:
+    recipe = RecipeEstimator(**given)
+    added = [name for name in ADDED if name not in given and name not in settings]
+    if method is None:
+        added = [name for name in added if name in DEFAULT]
+    estimator: Any = MethodEstimator(recipe, ranker, added)
+    if method is None and not estimator.can_choose:
         if ranker.selects:
             given = {**default_recipe(given.get("trees")), **given}
             if "smoothness" not in settings and not grows_from_all(given.get("trees")):

@@ -53,12 +53,15 @@ def of_blocks(recipe: Recipe, names: Collection[str]) -> Recipe:
         The blocks have no columns, or pairs or crosses are without the additive block.
     """
     has_columns = "additive" in names
+    pairs = recipe.pairs if "pairs" in names else ()
+    crosses = recipe.crosses if "crosses" in names else None
     return replace(
         recipe,
         numeric=recipe.numeric if has_columns else (),
         hashed=recipe.hashed if has_columns else (),
-        pairs=recipe.pairs if "pairs" in names else (),
-        crosses=recipe.crosses if "crosses" in names else None,
+        pairs=pairs,
+        crosses=crosses,
+        chosen_by=recipe.chosen_by if pairs or crosses else None,
         trees=recipe.trees if "leaves" in names else None,
         head=None,
     )

@@ -147,13 +147,15 @@ class MethodEstimator(MethodFit):
     def __init__(
         self, recipe: Any, ranker: MBAEstimator | None = None, added: Collection[str] = ADDED
     ) -> None:
-        prepared = self._prepared(recipe, added)
-        self.pipeline = PipelineEstimator([prepared, ranker or MBAEstimator()])
+        prepared = self._prepared(recipe, ranker or MBAEstimator(), added)
+        self.pipeline: PipelineEstimator = PipelineEstimator(prepared)
 
     def fitted_again(self, model: PipelineModel, table: Table) -> PipelineModel:
         """See `PipelineEstimator.fitted_again`; the candidate is that of the fit too."""
         fitted = model.fitted_recipe
         assert fitted is not None, "a choice of methods has a recipe"
+        if "methods" not in (model.summary.selection or {}):
+            return self.pipeline.fitted_again(model, table)
         features = fitted.input_features(table)
         try:
             recipe, ranker = self.trained_again(table, features, model.summary)

@@ -9,26 +9,33 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.errors import ConfigError, MissingPackageError, ResourceError, require
+from spark_auc.errors import (
+    ConfigError,
+    ConvergenceError,
+    HoldOutError,
+    MissingPackageError,
+    ResourceError,
+    require,
+)
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
+from spark_auc.pipeline.compared_blocks import compared
 from spark_auc.pipeline.label_sample import label_sample
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
-from spark_auc.pipeline.pipeline_fit import PipelineFit
+from spark_auc.pipeline.pipeline_fit import MOST_COMPARED_ROWS, PipelineFit
 from spark_auc.pipeline.ranker_fit import RankerFit
-from spark_auc.pipeline.recipe_estimator import RecipeFit
+from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows, counted
 from spark_auc.tables.table import Table
-from spark_auc.training.blocks import LEAVES
-from spark_auc.training.method_choice import compare_methods
-from spark_auc.training.method_result import MethodResult
+from spark_auc.training.blocks import ADDITIVE, LEAVES
+from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.raw_rows import RawRows
-from spark_auc.training.settings import HingeSettings, MethodSettings, TrainingSettings
+from spark_auc.training.settings import HingeSettings, TrainingSettings
 from spark_auc.training.summary import TrainingSummary
 from spark_auc.training.train import train
 from spark_auc.training.tree_candidates import (
@@ -63,10 +70,10 @@ _CONTRARY = (
 
 # Settings of a recipe to which a choice adds, where they are not set: `trees` are those of
 # `spark_auc.training.tree_candidates`.
-ADDED = ("pairs", "crosses", "trees", "smoothness")
+ADDED = ("pairs", "crosses", "trees", "smoothness", "hinge")
+# What a choice adds by default: trees take ten times as long as all others.
+DEFAULT = tuple(name for name in ADDED if name != "trees")
 _VALUES: dict[str, Any] = {"unit": False, "numKnots": "auto", "pairs": "auto", "crosses": "auto"}
-# Above so many rows, trees that grow anew in each fold take too long.
-_MOST_TREE_ROWS = 250_000
 
 
 class _Trees(NamedTuple):
@@ -82,11 +89,11 @@ class MethodFit:
     """Trains the best of several models of raw rows, by their AUC on held-out folds.
 
     The candidates are models of the blocks of features that the recipe has (single columns, pairs,
-    crosses, leaves of trees), each with the squared loss and with the squared hinge of all pairs;
-    see `spark_auc.training.method_choice.compare_methods`. Where the recipe says nothing of trees,
-    trees that all rows grow are candidates too, of tables of at most 250,000 rows; see
+    crosses, leaves of trees); see `spark_auc.training.method_choice.compare_methods`. Where trees
+    are added, trees that all rows grow are candidates too, of tables of at most 250,000 rows; see
     `spark_auc.training.tree_candidates`. The one that the one-standard-error rule chooses is
-    trained on all rows. ``ranker.summary.selection["methods"]`` lists all of them.
+    trained on all rows. ``ranker.summary.selection["methods"]`` lists all of them. Without added
+    trees, nothing is compared of more rows, and a comparison that fails leaves the single columns.
 
     Parameters
     ----------
@@ -102,16 +109,31 @@ class MethodFit:
     # The class that fits the hinge.
     HINGE: ClassVar[type[Any]]
     _grows: bool
-    _smooths: bool
+    _hinges: bool
 
-    def _prepared(self, recipe: Any, added: Collection[str]) -> Any:
-        """The recipe with the settings of the choice where they are not set."""
-        self._grows, self._smooths = False, "smoothness" in added
+    def _prepared(
+        self, recipe: Any, ranker: PairMomentsFit, added: Collection[str]
+    ) -> tuple[Any, PairMomentsFit]:
+        """The recipe and the ranker with the settings of the choice where they are not set."""
+        self._grows, self._hinges = False, "hinge" in added
+        ranker = ranker.smooth if "smoothness" in added else ranker
         if not isinstance(recipe, RecipeFit):
-            return recipe
+            return recipe, ranker
         values = {name: _VALUES[name] for name in ("unit", "numKnots", *added) if name in _VALUES}
         self._grows = "trees" in added and not recipe.isSet("trees")
-        return recipe.with_values(**{k: v for k, v in values.items() if not recipe.isSet(k)})
+        values = {name: value for name, value in values.items() if not recipe.isSet(name)}
+        return recipe.with_values(**values), ranker
+
+    @property
+    def can_choose(self) -> bool:
+        """Whether nothing that the choice would leave out or change is set."""
+        recipe, ranker = self.pipeline.recipe, self.ranker
+        if not isinstance(recipe, RecipeFit) or not isinstance(ranker, PairMomentsFit):
+            return False
+        values = recipe.values()
+        named = values["trees"] or values["pairs"] not in (None, "auto")
+        named = named or values["crosses"] not in (None, "auto") or values["unit"]
+        return not named and ranker.selects and not any(map(ranker.isSet, _CONTRARY))
 
     @property
     def ranker(self) -> RankerFit:
@@ -149,32 +171,36 @@ class MethodFit:
         self.check()
         ranker = self.pipeline.ranker
         assert isinstance(ranker, PairMomentsFit)
-        given: dict[str, Any] = {"standardization": False}
-        smooth = ranker.smooth if self._smooths else ranker
-        if smooth.factors:
-            given["smoothness"] = smooth.values()["smoothness"]
-        fitted = self.pipeline.recipe_with_pairs(table, given)
-        assert fitted is not None, "a choice of methods has a recipe"
-        recipe = fitted.recipe
-        # Equal rows of one candidate may differ in another.
-        features = replace(fitted.input_features(table), by_values=True)
-        folds, _ = ranker.folds(table)
-        columns = ranker.resolved(table, features, ranker.values()["keyCol"])
-        # Trees of a fitted recipe grew elsewhere.
-        of_fit = fitted is not self.pipeline.recipe
-        grown = recipe.trees.grown if recipe.trees and of_fit else None
-        chose = recipe.chosen_by if of_fit else None
-        settings = MethodSettings(
-            replace(folds, never_held_out=grown or chose),
-            frozenset([LEAVES] if grown else []),
-            curves=recipe.curves,
-            smoothness=smooth.factors,
-        )
-        rows = TableRows.of(table, columns)
-        comparison = compare_methods(rows, blocks_of(recipe), settings)
+        plain = self.pipeline.fitted_recipe(table, ranker.factors)
+        assert plain is not None, "a choice of methods has a recipe"
+        if not (self._grows or self.pipeline.compares(table)):
+            return self.pipeline.fitted_with(table, plain)
+        try:
+            fitted = self.pipeline.with_candidates(table, plain)
+            recipe = fitted.recipe
+            # Trees of a fitted recipe grew elsewhere.
+            of_fit = fitted is not self.pipeline.recipe
+            grown = recipe.trees.grown if recipe.trees and of_fit else None
+            taught = grown or (recipe.chosen_by if of_fit else None)
+            # Equal rows of one candidate may differ in another.
+            features = replace(fitted.input_features(table), by_values=True, never_held_out=taught)
+            comparison = compared(
+                *(table, ranker, features, blocks_of(recipe)),
+                hinge=self._hinges,
+                knowing=[LEAVES] if grown else [],
+            )
+        except (ConvergenceError, HoldOutError, ResourceError) as error:
+            if self._grows:
+                raise
+            _log.warning("no candidates are compared: %s", error)
+            return self.pipeline.fitted_with(table, _reduced(plain, (ADDITIVE,)))
         trees = self._trees(table, features, comparison.folds)
         comparison = comparison.with_results(trees.results)
-        chosen = comparison.results[comparison.chosen]
+        chosen = comparison.choice
+        if taught and not grown and chosen.name == ADDITIVE:
+            # Without what they chose, all rows choose the penalty.
+            alone = self.pipeline.fitted_with(table, _reduced(plain, (ADDITIVE,)))
+            return _told(alone, comparison)
         candidate = trees.candidates.get(chosen.name)
         if candidate and trees.rows:
             made = candidate.recipe(candidate.grow(trees.rows, trees.types))
@@ -187,9 +213,9 @@ class MethodFit:
         penalty = chosen.selection.candidate
         trained = self._trained(table, features, chosen.loss, penalty, candidate)
         model = self.pipeline.pipeline_model(trained, reduced)
-        selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
-        summary = replace(model.ranker.summary, selection=selection)
-        return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
+        summary = replace(model.ranker.summary, selection=chosen.selection.as_dict())
+        model = model.with_ranker(model.ranker.with_summary(summary))
+        return self.pipeline.named(table, _told(model, comparison))
 
     def _trees(self, table: Table, features: RawFeatures, folds: Folds) -> _Trees:
         """The candidates whose trees grow from all rows, measured on the folds."""
@@ -218,9 +244,9 @@ class MethodFit:
         require("trees", "lightgbm")
         rows, values = counted(table, self.ranker.values()["labelCol"]), self.ranker.values()
         label, row = (values["labelCol"], values["positiveLabel"]), ("weightCol", "keyCol")
-        if rows > _MOST_TREE_ROWS:
+        if rows > MOST_COMPARED_ROWS:
             raise ResourceError(
-                f"found {rows} rows, expected at most {_MOST_TREE_ROWS} to grow trees anew in "
+                f"found {rows} rows, expected at most {MOST_COMPARED_ROWS} to grow trees anew in "
                 "each fold; set trees of a recipe, whose rows are left out of training"
             )
         sample = label_sample(
@@ -283,3 +309,16 @@ class MethodFit:
             of_squared = TrainingSettings(standardize=False, curves=curves).of(penalty)
             result = train(rows, replace(of_squared, chosen=False))
         return estimator.made(result, columns)
+
+
+def _reduced(model: RecipeModel, blocks: Collection[str]) -> RecipeModel:
+    """A recipe with some of its blocks."""
+    recipe = of_blocks(model.recipe, blocks)
+    return model.replaced(recipe, model.drift and model.drift.for_recipe(recipe))
+
+
+def _told(model: Any, comparison: MethodComparison) -> Any:
+    """The pipeline with the comparison in its summary."""
+    summary = model.ranker.summary
+    selection = (summary.selection or {}) | {"methods": comparison.as_dict()}
+    return model.with_ranker(model.ranker.with_summary(replace(summary, selection=selection)))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from spark_auc.errors import ConfigError, ConvergenceError, HoldOutError, ResourceError
-from spark_auc.pipeline.ranker_fit import RankerFit
+from spark_auc.features.recipe_blocks import blocks_of
+from spark_auc.pipeline.compared_blocks import compared
+from spark_auc.pipeline.ranker_fit import FoldsFit, RankerFit
 from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
 from spark_auc.pipeline.recipe_ranker import (
     check_choices,
@@ -22,17 +23,20 @@ from spark_auc.pipeline.recipe_ranker import (
 )
 from spark_auc.pipeline.same_rows import SameRows
 from spark_auc.pipeline.tree_settings import grows_from_all
-from spark_auc.solvers.candidates import simplest, standard_error
 from spark_auc.tables.features import Features
 from spark_auc.tables.rows import counted
 from spark_auc.tables.table import Table
+from spark_auc.training.blocks import ADDITIVE, CROSSES, PAIRS
+from spark_auc.training.method_result import MethodComparison
 
 M = TypeVar("M")
 
 _log = logging.getLogger(__name__)
 
-# Most pairs of columns that are tried, and most rows of which they are.
-_PAIRS, _MOST_PAIRED_ROWS = 20, 250_000
+# Most pairs of columns that are tried.
+_PAIRS = 20
+# Most rows of which features and trees are compared.
+MOST_COMPARED_ROWS = 250_000
 
 
 def default_recipe(trees: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -129,112 +133,83 @@ class PipelineFit:
             fitted, ranker = same_rows.fitted(table)
             return self.named(table, self.pipeline_model(ranker, fitted))
         if self.learner is not self.ranker:
-            _log.info("standardization is false: the recipe gives rows of unit length")
+            _log.info("standardization is false: features of a recipe have a common scale")
         recipe = self.fitted_recipe(table, self.ranker.factors)
-        model = self._fitted(table, recipe)
-        if isinstance(self.recipe, RecipeFit) and self.recipe.values()["pairs"] == "auto":
-            assert recipe is not None, "a recipe of these settings"
-            _, model = self._with_pairs(table, self.recipe, recipe, model, {})
+        if recipe is None or not self._free:
+            return self.fitted_with(table, recipe)
+        chosen, comparison = self._with_interactions(table, recipe)
+        model = self._fitted(table, chosen, by_values=chosen is not recipe)
+        summary = model.ranker.summary
+        if comparison is not None and summary.selection:
+            selection = summary.selection | {"methods": comparison.as_dict()}
+            ranker = model.ranker.with_summary(replace(summary, selection=selection))
+            model = model.with_ranker(ranker)
         return self.named(table, model)
 
-    def recipe_with_pairs(self, table: Table, given: Mapping[str, Any]) -> RecipeModel | None:
-        """The recipe, fitted to the rows, with pairs that rank held-out rows better.
+    def fitted_with(self, table: Table, recipe: RecipeModel | None) -> Any:
+        """The pipeline of a fitted recipe as it is; errors as of `fitted`."""
+        return self.named(table, self._fitted(table, recipe))
 
-        The pairs of more rows than are compared are those of a sample, uncompared.
+    @property
+    def _free(self) -> list[str]:
+        """The blocks of features that folds may leave out."""
+        if not isinstance(self.recipe, RecipeFit) or not self.ranker.selects:
+            return []
+        values = self.recipe.values()
+        return [name for name in (PAIRS, CROSSES) if values[name] == "auto"]
 
-        Parameters
-        ----------
-        table
-            The rows.
-        given
-            Further settings of the ranker that compares them.
-        """
-        recipe = self.fitted_recipe(table, given.get("smoothness"))
-        if not isinstance(self.recipe, RecipeFit) or self.recipe.values()["pairs"] != "auto":
+    def compares(self, table: Table) -> bool:
+        """Whether the rows are few enough for comparisons of features, which the log says."""
+        rows = counted(table, self.ranker.values()["labelCol"])
+        if rows > MOST_COMPARED_ROWS:
+            _log.info(
+                "no pairs of columns are tried of %d rows, more than %d; set pairs to a number to "
+                "try them",
+                *(rows, MOST_COMPARED_ROWS),
+            )
+        return rows <= MOST_COMPARED_ROWS
+
+    def with_candidates(self, table: Table, recipe: RecipeModel) -> RecipeModel:
+        """The recipe with the pairs of numeric columns that may be in the model, if it says so."""
+        if PAIRS not in self._free:
             return recipe
-        assert recipe is not None, "a recipe of these settings"
-        try:
-            if counted(table, self.ranker.values()["labelCol"]) > _MOST_PAIRED_ROWS:
-                return self._paired(table, self.recipe, recipe)
-            model = self._fitted(table, recipe, given=given)
-        except (ConvergenceError, HoldOutError, ResourceError) as error:
-            _log.warning("pairs of columns are left out: %s", error)
-            return recipe
-        return self._with_pairs(table, self.recipe, recipe, model, given)[0]
-
-    def _paired(self, table: Table, estimator: RecipeFit, recipe: RecipeModel) -> RecipeModel:
-        """The recipe with pairs of numeric columns that a sample of the rows chooses."""
-        values = self.ranker.values()
+        values, estimator = self.ranker.values(), cast(RecipeFit, self.recipe)
         label = values["labelCol"], values["positiveLabel"]
         row = values.get("weightCol"), values.get("keyCol")
         return estimator.paired(table, recipe, _PAIRS, label, *row)
 
-    def _with_pairs(
-        self,
-        table: Table,
-        estimator: RecipeFit,
-        recipe: RecipeModel,
-        model: Any,
-        given: Mapping[str, Any],
-    ) -> tuple[RecipeModel, Any]:
-        """The recipe and pipeline with pairs of numeric columns, if they rank held-out rows better.
-
-        Rows that choose pairs are never held out. The pipelines with and without pairs are compared
-        on the same folds of the other rows.
-        """
-        summary = model.ranker.summary
-        rows = sum(summary.rows.values())
-        if rows > _MOST_PAIRED_ROWS:
-            _log.info(
-                "no pairs of columns are tried of %d rows, more than %d; set pairs to a number to "
-                "try them",
-                *(rows, _MOST_PAIRED_ROWS),
-            )
-            return recipe, model
+    def _with_interactions(
+        self, table: Table, recipe: RecipeModel
+    ) -> tuple[RecipeModel, MethodComparison | None]:
+        """The recipe with the free blocks that rank held-out rows better, and the comparison."""
+        if not self.compares(table):
+            return recipe, None
         try:
-            paired = self._paired(table, estimator, recipe)
-            if not (pairs := paired.recipe.pairs):
-                return recipe, model
-            alone = paired.replaced(replace(paired.recipe, pairs=()), paired.drift)
-            # Choosing it once more takes four times as long.
-            fixed = {**given, "smoothness": summary.smoothness}
-            if summary.smoothness is not None and self.learner.with_values(**fixed).selects:
-                given = fixed
-            models = [self._fitted(table, each, True, given) for each in (alone, paired)]
+            whole = self.with_candidates(table, recipe)
+            plain = whole.replaced(replace(whole.recipe, unit=False), whole.drift)
+            blocks = blocks_of(plain.recipe)
+            free = {name: blocks.pop(name) for name in self._free if name in blocks}
+            if not free:
+                return recipe, None
+            blocks = {ADDITIVE: np.sort(np.concatenate([*blocks.values()])), **free}
+            features = plain.input_features(table).for_training(of_fit=True, by_values=True)
+            assert isinstance(self.ranker, FoldsFit), "a ranker that chooses a penalty"
+            comparison = compared(table, self.ranker, features, blocks, hinge=False)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
-            _log.warning("pairs of columns are left out: %s", error)
-            return recipe, model
-        selections = [made.ranker.summary.selection for made in models]
-        if not all(selections):
-            _log.info("no pairs of columns are tried: a single penalty, and no curves to smooth")
-            return recipe, model
-        auc = np.array([one["candidates"][one["chosen"]]["folds"] for one in selections])
-        is_better = simplest(auc) == 1
-        told = {
-            "names": [[column.name for column in pair.columns] for pair in pairs],
-            "chosen": is_better,
-            "auc": auc.mean(axis=1).tolist(),
-            "standardError": float(standard_error(auc[1] - auc[0])),
-        }
-        _log.info(
-            "%s %d pairs of columns: mean AUC of held-out folds %.4f without and %.4f with them, "
-            "standard error of the difference %.4f",
-            *("chose" if is_better else "left out", len(pairs), *told["auc"]),
-            told["standardError"],
-        )
-        recipe, chosen = (paired, models[1]) if is_better else (recipe, model)
-        selection = chosen.ranker.summary.selection | {"pairs": told}
-        summary = replace(chosen.ranker.summary, selection=selection)
-        return recipe, chosen.with_ranker(chosen.ranker.with_summary(summary))
+            _log.warning("pairs and crosses of columns are left out: %s", error)
+            return _without(recipe, self._free), None
+        left_out = [name for name in free if name not in comparison.choice.blocks]
+        # Without pairs the rows that chose them may be held out.
+        whole = whole if PAIRS in comparison.choice.blocks else recipe
+        return _without(whole, left_out), comparison
 
     def _fitted(
         self,
         table: Table,
         recipe: RecipeModel | None = None,
         by_values: bool = False,
-        given: Mapping[str, Any] = MappingProxyType({}),
     ) -> Any:
-        """The pipeline of a recipe, with further settings of the ranker; see `RawFeatures`."""
+        """The pipeline of a recipe; see `RawFeatures`."""
         features: Features | None = None
         if recipe:
             rows = recipe.input_features(table)
@@ -244,7 +219,7 @@ class PipelineFit:
             features = features or stage.input_features(table)
             embeddings.append(stage.fitted_before(table, features, key))
             features = embeddings[-1].features(features)
-        ranker = self.learner.with_values(**given).fitted(table, features)
+        ranker = self.learner.fitted(table, features)
         # The head of embedded features is not of the recipe's.
         recipe = recipe if embeddings else with_head(recipe, ranker)
         return self.pipeline_model(ranker, recipe, embeddings)
@@ -265,3 +240,15 @@ class PipelineFit:
         if self.recipe is None:
             return None
         return recipe_for(self.ranker, table, self.recipe, is_smooth=bool(smoothness))
+
+
+def _without(model: RecipeModel, names: Collection[str]) -> RecipeModel:
+    """A recipe without its pairs, crosses or both; the same object if it has none of them."""
+    recipe = model.recipe
+    pairs = () if PAIRS in names else recipe.pairs
+    crosses = None if CROSSES in names else recipe.crosses
+    if (pairs, crosses) == (recipe.pairs, recipe.crosses):
+        return model
+    chosen_by = recipe.chosen_by if pairs or crosses else None
+    made = replace(recipe, pairs=pairs, crosses=crosses, chosen_by=chosen_by)
+    return model.replaced(made, model.drift and model.drift.for_recipe(made))

@@ -14,6 +14,8 @@ from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table
 from spark_auc.training.crosses import categorical, with_crosses
 from spark_auc.training.pairs import with_pairs
+from spark_auc.training.raw_rows import RawRows
+from spark_auc.training.single_columns import single_scores
 
 _log = logging.getLogger(__name__)
 
@@ -96,10 +98,16 @@ def with_interactions(
             taught.y.size,
         )
         return recipe
-    labelled = taught.columns, taught.y, taught.weight, taught.groups
+    labelled = RawRows(taught.columns, taught.y, taught.weight, taught.groups)
     chosen_by = None if grown else taught.sample
+    try:
+        scores = single_scores(recipe, labelled)
+    except HoldOutError as error:
+        _log.warning("no pairs and crosses are chosen: %s", error)
+        return recipe
     if pairs is not None:
-        recipe = with_pairs(recipe, *labelled, count=pairs, chosen_by=chosen_by)
+        recipe = with_pairs(recipe, labelled, scores, count=pairs, chosen_by=chosen_by)
     if bits is not None:
-        recipe = with_crosses(recipe, *labelled, bits=bits, chosen_by=chosen_by, rows=taught.rows)
+        both = recipe, labelled, scores
+        recipe = with_crosses(*both, bits=bits, chosen_by=chosen_by, total=taught.rows)
     return recipe

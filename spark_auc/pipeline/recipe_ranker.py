@@ -21,7 +21,10 @@ M = TypeVar("M", bound=RecipeModel | None)
 
 
 def suited(ranker: R, recipe: RecipeFit | RecipeModel | None) -> R:
-    """The ranker without standardization, if it is not set and the recipe's rows have length 1.
+    """The ranker without standardization, if it is not set and its rows are of a recipe.
+
+    Features of recipes have a common scale. Divided by their deviations, those of rare values would
+    count as much as all others.
 
     Parameters
     ----------
@@ -32,8 +35,7 @@ def suited(ranker: R, recipe: RecipeFit | RecipeModel | None) -> R:
     """
     if recipe is None or "standardization" not in ranker.SETTINGS:
         return ranker
-    unit = recipe.values()["unit"] if isinstance(recipe, RecipeFit) else recipe.recipe.unit
-    if not unit or ranker.isSet("standardization"):
+    if ranker.isSet("standardization"):
         return ranker
     return ranker.with_values(standardization=False)
 

@@ -31,14 +31,12 @@ from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import to_columns
 from spark_auc.training.held_out import held_out_auc, held_out_deviations
 from spark_auc.training.hinge_candidates import HingeFolds
-from spark_auc.training.method_result import MethodComparison, MethodResult, best_mean
+from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.penalty import cross_validation_of, histogram_bins
 from spark_auc.training.settings import MethodSettings, TrainingSettings
 
 _log = logging.getLogger(__name__)
 
-# The hinge is tried for candidates whose squared loss is at most this far behind the best in AUC.
-_REACH = 0.01
 # Relative tolerance of penalties that are solved by passes over rows, and rank held-out rows only.
 _ROUGH = 1e-3
 
@@ -80,16 +78,12 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
     compared = _Comparison.of(rows, blocks, kept, left_out, settings)
     names = dict.fromkeys([*unions(tuple(blocks)), *unions(tuple(kept))])
     squared = compared.squared([Method(name) for name in names])
-    best = best_mean(list(squared.values()))
-    results = []
-    for method, result in squared.items():
-        results.append(result)
-        if settings.hinge:
-            results.append(compared.hinge(replace(method, loss="hinge"), result, best))
-    comparison = MethodComparison(tuple(results), compared.folds.held_out)
-    if not any(result.selection for result in results):
-        raise ConvergenceError(f"found no candidate solved: {results[0].left_out}")
-    chosen = comparison.results[comparison.chosen]
+    comparison = MethodComparison(tuple(squared.values()), compared.folds.held_out)
+    if not comparison.measured:
+        raise ConvergenceError(f"found no candidate solved: {comparison.results[0].left_out}")
+    if settings.hinge:
+        comparison = comparison.with_results([compared.hinge(comparison.choice)])
+    chosen = comparison.choice
     _log.info(
         "chose %s: mean AUC %.4f on the held-out folds that chose it",
         *(chosen.name, chosen.auc.mean()),
@@ -153,10 +147,15 @@ class _Comparison:
 
     def squared(self, methods: Sequence[Method]) -> dict[Method, MethodResult]:
         """The candidates with the squared loss; one pass measures all that have moments."""
-        results = {}
+        results: dict[Method, MethodResult] = {}
         with_moments = [m for m in methods if not set(m.blocks) & set(self.left_out)]
         if self.moments:
-            results = self._measured(with_moments, self.moments, self.folds)
+            # Curves that are smooth alone are as smooth beside other features.
+            first, others = with_moments[:1], with_moments[1:]
+            results = self._measured(first, self.moments, self.folds, self.settings.smoothness)
+            smoothness = [r.selection.candidate.smoothness for r in results.values() if r.selection]
+            factors = tuple(s for s in smoothness if s) or self.settings.smoothness
+            results |= self._measured(others, self.moments, self.folds, factors)
         gathered = _gathered(self.rows, self.settings.wide_rows)
         for method in methods:
             if method in results:
@@ -168,7 +167,7 @@ class _Comparison:
             else:
                 quadratics = RowQuadratics(gathered, self.blocks, self.folds.held_out)
                 rough = replace(self.folds, tol=max(self.folds.tol, _ROUGH))
-                results |= self._measured([method], quadratics, rough)
+                results |= self._measured([method], quadratics, rough, ())
         return {method: results[method] for method in methods}
 
     def _result(self, method: Method) -> MethodResult:
@@ -180,9 +179,15 @@ class _Comparison:
         return not self.settings.knowing & {*method.blocks}
 
     def _measured(
-        self, methods: Sequence[Method], quadratics: CandidateQuadratics, folds: CrossValidation
+        self,
+        methods: Sequence[Method],
+        quadratics: CandidateQuadratics,
+        folds: CrossValidation,
+        factors: Sequence[float],
     ) -> dict[Method, MethodResult]:
-        """Candidates with the squared loss, measured in one pass."""
+        """Candidates of the squared loss and these factors of smoothness, measured in one pass."""
+        if not methods:
+            return {}
         columns = [method.columns(self.blocks) for method in methods]
         union, count = np.unique(np.concatenate(columns)), self.folds.folds
         results: dict[Method, MethodResult] = {}
@@ -194,8 +199,7 @@ class _Comparison:
             taught, standardize = self._taught(method), self.settings.standardize
             trace = quadratics.trace(method, taught=taught, standardize=standardize)
             curves = self.settings.curves.of_columns(method.columns(self.blocks))
-            is_smooth = quadratics is self.moments and curves.spans
-            smoothness = (is_smooth and self.settings.smoothness) or (None,)
+            smoothness = (factors if curves.spans else ()) or (None,)
             candidates = [
                 Candidate(float(value), 0.0, smoothness=s)
                 for s in smoothness
@@ -241,43 +245,23 @@ class _Comparison:
             self.weights[method] = [W[places[method], place] for W in together]
         return results
 
-    def hinge(self, method: Method, squared: MethodResult, best: float) -> MethodResult:
-        """A candidate with the squared hinge, beginning with its squared loss.
-
-        Parameters
-        ----------
-        method
-            The candidate.
-        squared
-            Its result with the squared loss.
-        best
-            The best mean AUC of all candidates with the squared loss.
-        """
-        result = self._result(method)
-        if squared.selection is None:
-            return result.without(f"as with the squared loss: {squared.left_out}")
+    def hinge(self, squared: MethodResult) -> MethodResult:
+        """A candidate with the squared hinge, beginning with its result with the squared loss."""
+        assert squared.selection is not None, "a candidate that was measured"
+        method = Method(squared.blocks)
+        result = self._result(replace(method, loss="hinge"))
         gathered = _gathered(self.rows, self.settings.hinge_rows)
         if isinstance(gathered, str):
             return result.without(gathered)
         columns = method.columns(self.blocks)
         curves = self.settings.curves.of_columns(columns)
-        behind = best - float(squared.auc.mean())
-        if behind > _REACH:
-            return result.without(
-                f"its squared loss is {behind:.4f} behind the best, more than {_REACH}"
-            )
         start = time.process_time()
         folds = HingeFolds(gathered, self.folds.held_out, self.settings.standardize, curves)
-        selection, added = folds.selection(
-            columns,
-            self._taught(method),
-            self.weights[replace(method, loss="squared")],
-            squared.selection.candidate,
+        found = folds.selection(
+            columns, self._taught(method), self.weights[method], squared.selection
         )
-        if None not in selection.left_out:
-            return result.without(str(selection.left_out[0]))
         result = replace(result, seconds=time.process_time() - start)
-        return result.measured(selection, added)
+        return result.without(found) if isinstance(found, str) else result.measured(*found)
 
 
 def _with_columns(rows: RowSource, columns: Int) -> RowSource:

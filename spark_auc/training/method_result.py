@@ -110,6 +110,11 @@ class MethodComparison:
         """Index of the chosen candidate."""
         return self.measured[simplest(np.stack([self.results[i].auc for i in self.measured]))]
 
+    @property
+    def choice(self) -> MethodResult:
+        """The chosen candidate."""
+        return self.results[self.chosen]
+
     def behind(self, candidate: int, best: int) -> tuple[float, float]:
         """How far a candidate's mean AUC is below the best one's, and the standard error of it."""
         difference = self.results[best].auc - self.results[candidate].auc
@@ -183,8 +188,3 @@ class MethodComparison:
                 }
             rows.append(row)
         return {"chosen": self.chosen, "best": best, "level": LEVEL, **told, "candidates": rows}
-
-
-def best_mean(results: Sequence[MethodResult]) -> float:
-    """The best mean AUC of the candidates that were measured; 0 without any."""
-    return max((float(r.auc.mean()) for r in results if r.selection), default=0.0)

@@ -75,7 +75,7 @@ def changed(location, value):
         ),
         (
             changed(("train", "method"), "SOLAMClassifier"),
-            "the key learner in place of method; rename it, or use method: auto",
+            "the key learner in place of method; rename it, or use method: linear or auto",
         ),
         (
             {"train": TRAIN | {"method": "auto", "learner": "MBAClassifier", "features": {}}},

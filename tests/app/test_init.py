@@ -137,11 +137,11 @@ def test_comments_are_the_words_of_the_settings(command, at):
     text = Path("here/config.yaml").read_text()
     output = Output.model_fields["replace"].description
     assert "numKnots: auto" in text
-    assert "smoothness: auto" in text
+    assert "method: linear" in text
     # Once, though three jobs have the key.
     assert text.count(f"# {output}\n") == 1
     assert text.count("replace: true") == 3
-    assert "    # Strength of the penalty\n    #regParam:\n" in text
+    assert "  #  # Strength of the penalty\n  #  #regParam:\n" in text
     assert max(map(len, re.findall("^ *#.*$", text, re.M))) < 110
     # What is behind a # is a key: without the #, the file says the default.
     uncommented = text.replace("#contributions", "contributions")

@@ -13,7 +13,7 @@ from spark_auc import train
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.app.running import run
 from spark_auc.errors import ConvergenceError
-from spark_auc.pipeline.estimators import PipelineEstimator
+from spark_auc.pipeline.estimators import MethodEstimator
 from spark_auc.publication.versions import current
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.raw_columns import RawColumns
@@ -172,7 +172,7 @@ def test_a_refit_that_fails_leaves_the_measured_model(rows, monkeypatch, caplog)
         raise ConvergenceError("too short a day")
 
     measured = train(rows.to_pandas(), "y", refit=False)
-    monkeypatch.setattr(PipelineEstimator, "_again", refused)
+    monkeypatch.setattr(MethodEstimator, "trained_again", refused)
     kept = train(rows.to_pandas(), "y")
     np.testing.assert_array_equal(*(made.model.ranker.scorer.w for made in (kept, measured)))
     assert "the rows that were held out do not train: too short a day" in caplog.text

@@ -18,6 +18,8 @@ from spark_auc.pipeline.estimators import MBAEstimator, PipelineEstimator, Recip
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.hashes import xxhash64
 from spark_auc.training.pairs import with_pairs
+from spark_auc.training.raw_rows import RawRows
+from spark_auc.training.single_columns import single_scores
 
 NAMES = ["x1", "x2", "x3", "x4", "count"]
 
@@ -99,7 +101,8 @@ def test_the_pairs_are_those_of_the_sample_in_memory(rows, frame):
     assert 0.45 < inside.mean() < 0.55
     half = frame[inside]
     single = recipe_of().fitted(rows).recipe
-    again = with_pairs(single, raw(half), half["label"].to_numpy() == 1, count=3)
+    chosen = RawRows(raw(half), half["label"].to_numpy() == 1, None, row_groups(raw(half)))
+    again = with_pairs(single, chosen, single_scores(single, chosen), count=3)
     assert again.pairs == made.pairs
     check_surfaces(made, frame)
     assert recipe_of(pairs=3).fitted(ArrowTable.of(arrow(frame)[::-1], 700)).recipe == made
@@ -156,9 +159,9 @@ def test_the_rows_that_grew_trees_choose(rows, frame, key, monkeypatch):
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     seen = []
 
-    def recorded(recipe, columns, y, weight, group, **settings):
-        seen.append((columns, y, group))
-        return with_pairs(recipe, columns, y, weight, group, **settings)
+    def recorded(recipe, rows, scores, **settings):
+        seen.append(rows)
+        return with_pairs(recipe, rows, scores, **settings)
 
     monkeypatch.setattr(recipe_interactions, "with_pairs", recorded)
     trees = {"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 0.4, "seed": 7}}
@@ -172,7 +175,7 @@ def test_the_rows_that_grew_trees_choose(rows, frame, key, monkeypatch):
     if key:
         given = xxhash64([pa.array(frame[key])])
     inside = grown.of(given)
-    ((columns, y, group),) = seen
+    ((columns, y, _, group),) = seen
     np.testing.assert_array_equal(np.sort(group), np.sort(given[inside]))
     for name in NAMES:
         both = doubles_of(columns[name]), frame[name][inside]

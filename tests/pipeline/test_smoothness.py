@@ -8,6 +8,7 @@ from scipy import linalg
 
 from spark_auc import train
 from spark_auc.errors import ConfigError, ConvergenceError
+from spark_auc.pipeline import method_fit, pipeline_fit
 from spark_auc.pipeline.estimators import MBAEstimator, PipelineEstimator, RecipeEstimator
 from spark_auc.serving.tables import columns_of
 from spark_auc.tables.arrow_table import ArrowTable
@@ -146,7 +147,7 @@ def test_pairs_beside_a_fixed_penalty():
     assert model.summary.reg_param == 0.02
     straight = {"pairs": "auto", "numKnots": 2}
     model = fitted(interacting(), straight, regParam=0.02, smoothness="auto")
-    assert model.recipe.pairs == ()
+    assert model.summary.smoothness is None
 
 
 @pytest.mark.parametrize(
@@ -187,14 +188,22 @@ def test_trees_of_all_rows_have_no_curves():
     assert train(frame(), "y", features=features).model.summary.smoothness is None
 
 
-def test_a_failed_comparison_of_pairs_leaves_the_choice_of_methods(monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "no candidates are compared"),
+        ({"maxFPR": 0.1}, "pairs and crosses of columns are left out"),
+    ],
+)
+def test_a_failed_comparison_leaves_the_single_columns(monkeypatch, caplog, settings, told):
     def fail(*args, **kwargs):
         raise ConvergenceError("found no solution")
 
-    monkeypatch.setattr(PipelineEstimator, "_fitted", fail)
-    model = train(interacting(), "y", method="auto", features={"trees": None}).model
+    monkeypatch.setattr(method_fit, "compared", fail)
+    monkeypatch.setattr(pipeline_fit, "compared", fail)
+    model = train(interacting(), "y", training=settings).model
     assert model.recipe.pairs == ()
-    assert "pairs of columns are left out: found no solution" in caplog.text
+    assert f"{told}: found no solution" in caplog.text
 
 
 @pytest.mark.parametrize(

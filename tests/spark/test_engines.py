@@ -480,8 +480,10 @@ def test_training_in_one_call_is_the_same_on_both_engines(spark, tmp_path):
     loaded = RankerPipelineModel.load(str(tmp_path / "mine"))
     scored = loaded.transform(spark.read.parquet(str(path))).select("rawPrediction").toArrow()
     np.testing.assert_array_equal(scored.column(0).to_numpy(), mine.score(made))
-    mine = train(path, "label", weight="u", key="maybe", refit=False)
-    stage = FeatureRecipe(numKnots="auto", pairs="auto", leaveOut=["maybe"])
+    # A setting that contradicts the choice of a model leaves the choice of pairs and crosses.
+    settings = {"training": {"whenNotConverged": "raise"}, "refit": False}
+    mine = train(path, "label", weight="u", key="maybe", **settings)
+    stage = FeatureRecipe(numKnots="auto", pairs="auto", crosses="auto", leaveOut=["maybe"])
     ranker = MBAClassifier(labelCol="label", weightCol="u", keyCol="maybe", smoothness="auto")
     stage = RankerPipeline([stage, ranker])
     train_part, _ = by_key(SparkTable(spark.read.parquet(str(path))), 0.8, 0, "maybe", "label")

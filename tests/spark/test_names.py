@@ -250,7 +250,7 @@ def test_fields_of_structs_of_a_frame_are_columns_in_one_call(spark):
     settings = {"numKnots": 4}
     trained = train(made, "label", features=settings)
     assert sorted(trained.ranker.columns) == ["b", "s.a"]
-    assert trained.evaluation.auc == 1
+    assert trained.evaluation.auc > 0.9
     assert trained.score({"s": {"a": 6}, "b": 1}) > trained.score({"s": {"a": 1}, "b": 1})
     without = train(made, "label", features=settings | {"leaveOut": ["s"]})
     assert without.ranker.columns == ("b",)

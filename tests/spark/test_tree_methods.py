@@ -119,16 +119,17 @@ def test_without_trees(df, ranker, monkeypatch):
     recipe = RecipeEstimator(**RECIPE)
     names = ["additive", "additive, hinge"]
 
-    def candidates(*added):
+    def candidates(*others):
+        added = ["hinge", *others]
         made = MethodEstimator(recipe, ranker, added).fitted(SparkTable(df))
         return made.ranker.summary.selection["methods"]["candidates"]
 
     assert [c["name"] for c in candidates()] == names
-    monkeypatch.setattr("spark_auc.pipeline.method_fit._MOST_TREE_ROWS", 1199)
+    monkeypatch.setattr("spark_auc.pipeline.method_fit.MOST_COMPARED_ROWS", 1199)
     listed = candidates("trees")
     assert [c["name"] for c in listed[:2]] == names
     assert all("found 1200 rows, expected at most 1199" in c["leftOut"] for c in listed[2:])
-    monkeypatch.setattr("spark_auc.pipeline.method_fit._MOST_TREE_ROWS", 1200)
+    monkeypatch.setattr("spark_auc.pipeline.method_fit.MOST_COMPARED_ROWS", 1200)
     monkeypatch.setattr("spark_auc.errors.find_spec", lambda name: None)
     assert "pip install 'spark-auc[trees]'" in candidates("trees")[2]["leftOut"]
 

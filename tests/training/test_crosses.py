@@ -8,16 +8,17 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.sampling.key_sample import KeySample
-from spark_auc.errors import DataError
 from spark_auc.features.kinds.log import Log
 from spark_auc.features.kinds.parts_of_times import Hour
 from spark_auc.features.kinds.standard import Standard
 from spark_auc.features.kinds.tokens import Tokens
-from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.features.row_groups import row_groups
 from spark_auc.local import MBAClassifier
 from spark_auc.training.crosses import categorical, with_crosses
+from spark_auc.training.raw_rows import RawRows
+from spark_auc.training.single_columns import single_scores
 from tests.features.raw_rows import take, text
 
 SIZES = (3, 6, 12, 25, 60, 400)
@@ -43,6 +44,12 @@ def plain(dimension=1024):
     return Recipe(hashed=tuple(Tokens(f"c{k}", "text") for k in range(6)), dimension=dimension)
 
 
+def crossed_by(recipe, columns, y, **settings):
+    """The recipe with crosses that rows choose by scores of their single columns."""
+    rows = RawRows(columns, y, None, row_groups(columns))
+    return with_crosses(recipe, rows, single_scores(recipe, rows), **settings)
+
+
 def one_hot(codes, pairs):
     """Exact columns of values and of pairs of values, without a hash."""
     sets = [*codes.values(), *(codes[a] * 1000 + codes[b] for a, b in pairs)]
@@ -59,7 +66,7 @@ def test_planted_pairs_are_chosen_and_rank_as_an_exact_dictionary(caplog):
     half = {name: take(column, train) for name, column in columns.items()}
     sample = KeySample(0.5, 3)
     with caplog.at_level(logging.INFO):
-        made = with_crosses(plain(), half, y[train], chosen_by=sample)
+        made = crossed_by(plain(), half, y[train], chosen_by=sample)
     assert made.crosses is not None
     assert set(made.crosses.pairs) == set(planted)
     cells = sum(np.unique(codes[a][train] * 1000 + codes[b][train]).size for a, b in planted)
@@ -67,7 +74,6 @@ def test_planted_pairs_are_chosen_and_rank_as_an_exact_dictionary(caplog):
     assert made.chosen_by == sample
     assert from_json(to_json(made)) == made
     assert "chose 2 of 15 pairs of 6 categorical columns" in caplog.text
-    assert "no crosses: AUC 0." in caplog.text
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
     def auc(X):
@@ -88,16 +94,16 @@ def test_planted_pairs_are_chosen_and_rank_as_an_exact_dictionary(caplog):
 def test_columns_without_interactions_have_no_crosses(seed):
     columns, _, y, _ = table(4000, [], seed)
     recipe = plain()
-    assert with_crosses(recipe, columns, y, chosen_by=KeySample(0.5)) == recipe
+    assert crossed_by(recipe, columns, y, chosen_by=KeySample(0.5)) == recipe
 
 
 def test_the_choice_does_not_depend_on_the_order_of_the_rows():
     columns, _, y, _ = table(3000, [("c1", "c4")])
     order = np.random.default_rng(1).permutation(y.size)
-    made = with_crosses(plain(), columns, y)
+    made = crossed_by(plain(), columns, y)
     assert made.crosses is not None
     shuffled = {name: take(column, order) for name, column in columns.items()}
-    assert with_crosses(plain(), shuffled, y[order]) == made
+    assert crossed_by(plain(), shuffled, y[order]) == made
 
 
 def test_columns_that_are_no_categories_are_not_crossed():
@@ -117,14 +123,5 @@ def test_columns_that_are_no_categories_are_not_crossed():
     assert categorical(Recipe(numbers, (*many, *more))) == ()
     alone = Recipe((), (Tokens("a", "text"),))
     columns = {"a": text(["u", "v"])}
-    assert with_crosses(alone, columns, np.array([True, False])) == alone
-
-
-def test_rows_that_no_choice_can_be_made_from(caplog):
-    columns = {f"c{k}": Numbers(np.arange(40) % (k + 2)) for k in range(2)}
-    recipe = Recipe((), tuple(Tokens(name, "integer") for name in columns), 64)
-    with pytest.raises(DataError, match="found 40 rows of one class to choose crosses from"):
-        with_crosses(recipe, columns, np.ones(40, bool))
-    y = np.arange(40) == 7
-    assert with_crosses(recipe, columns, y) == recipe
-    assert "no crosses were chosen: " in caplog.text
+    rows = RawRows(columns, np.array([True, False]), None, np.arange(2))
+    assert with_crosses(alone, rows, np.zeros(2)) == alone

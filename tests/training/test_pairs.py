@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.sampling.key_sample import KeySample
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError
 from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
@@ -16,6 +16,8 @@ from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.row_groups import row_groups
 from spark_auc.local import MBAClassifier
 from spark_auc.training.pairs import with_pairs
+from spark_auc.training.raw_rows import RawRows
+from spark_auc.training.single_columns import single_scores
 from tests.features.raw_rows import take
 
 
@@ -42,6 +44,12 @@ def fitted(columns, unit=True):
     return plan.fitted(plan.fold([columns]))
 
 
+def paired_by(recipe, columns, y, weight=None, group=None, **settings):
+    """The recipe with pairs that rows choose by scores of their single columns."""
+    rows = RawRows(columns, y, weight, row_groups(columns) if group is None else group)
+    return with_pairs(recipe, rows, single_scores(recipe, rows), **settings)
+
+
 def names(recipe):
     return [tuple(c.name for c in pair.columns) for pair in recipe.pairs]
 
@@ -52,7 +60,7 @@ def test_a_planted_product_is_chosen_and_ranks_almost_best(unit, caplog):
     recipe = fitted(columns, unit)
     sample = KeySample(0.5, 1)
     with caplog.at_level(logging.INFO):
-        paired = with_pairs(recipe, columns, y, count=1, chosen_by=sample)
+        paired = paired_by(recipe, columns, y, count=1, chosen_by=sample)
     assert names(paired) == [("x1", "x2")]
     assert paired.chosen_by == sample
     assert "chose the pair of 'x1' and 'x2': it lowers the squared loss by" in caplog.text
@@ -73,10 +81,10 @@ def test_a_planted_product_is_chosen_and_ranks_almost_best(unit, caplog):
 
 def test_a_table_without_interactions_has_no_pairs():
     columns, y, _ = table(4000, 0.0)
-    chosen = [with_pairs(fitted(columns), columns, y, np.ones(y.size)).pairs]
+    chosen = [paired_by(fitted(columns), columns, y, np.ones(y.size)).pairs]
     for seed in range(4):
         columns, y, _ = table(1000, 0.0, seed=10 + seed, width=20)
-        recipe = with_pairs(fitted(columns), columns, y, chosen_by=KeySample(0.5))
+        recipe = paired_by(fitted(columns), columns, y, chosen_by=KeySample(0.5))
         assert recipe.pairs or recipe.chosen_by is None
         chosen.append(recipe.pairs)
     # Of five tables with 21 to 231 pairs, one in ten is expected to have a pair by chance.
@@ -86,10 +94,10 @@ def test_a_table_without_interactions_has_no_pairs():
 def test_rows_of_a_group_and_their_order_do_not_matter():
     columns, y, _ = table(1500, 2.0)
     recipe, group = fitted(columns), row_groups(columns)
-    found = with_pairs(recipe, columns, y, group=group)
+    found = paired_by(recipe, columns, y, group=group)
     order = np.random.default_rng(2).permutation(y.size)
     shuffled = {name: take(column, order) for name, column in columns.items()}
-    again = with_pairs(recipe, shuffled, y[order], group=group[order])
+    again = paired_by(recipe, shuffled, y[order], group=group[order])
     assert names(found)[0] == ("x1", "x2")
     assert found == again
 
@@ -97,26 +105,17 @@ def test_rows_of_a_group_and_their_order_do_not_matter():
 def test_what_is_refused():
     columns, y, _ = table(100, 0.0)
     recipe = fitted(columns)
-    with pytest.raises(DataError, match="found 100 rows of one class to choose pairs from"):
-        with_pairs(recipe, columns, np.ones(100, bool))
     wide = {f"x{j}": Numbers(np.arange(100.0)) for j in range(501)}
     many = Recipe(tuple(Spline(name, "float", (0.0, 9.0)) for name in wide))
     with pytest.raises(ConfigError, match="found 501 numeric columns to choose pairs from, expec"):
-        with_pairs(many, wide, y)
+        with_pairs(many, RawRows(wide, y, None, np.arange(100)), np.zeros(100))
     with pytest.raises(ConfigError, match="count"):
-        with_pairs(recipe, columns, y, count=0)
-
-
-def test_rows_of_which_no_folds_are_made_choose_no_pairs(caplog):
-    columns, _, _ = table(40, 0.0)
-    recipe = fitted(columns)
-    assert with_pairs(recipe, columns, np.arange(40) == 7) == recipe
-    assert "no pairs were chosen: " in caplog.text
+        paired_by(recipe, columns, y, count=0)
 
 
 def test_two_columns_have_one_pair_and_one_has_none():
     columns, y, _ = table(3000, 2.0)
     two = {name: columns[name] for name in ("x1", "x2", "constant")}
-    assert names(with_pairs(fitted(two), two, y, count=50)) == [("x1", "x2")]
+    assert names(paired_by(fitted(two), two, y, count=50)) == [("x1", "x2")]
     one = {name: columns[name] for name in ("x1", "constant")}
-    assert with_pairs(fitted(one), one, y).pairs == ()
+    assert paired_by(fitted(one), one, y).pairs == ()

@@ -99,10 +99,11 @@ class Train(RowsAndMoments):
         None, description="raw columns to features; default: columns.features are features"
     )
     embeddings: Embeddings = Field(default_factory=list, description=_EMBEDDINGS)
-    method: Literal["auto"] | None = Field(
+    method: Literal["linear", "auto"] | None = Field(
         None,
-        description="auto: choose among models of the blocks of features (single columns, pairs, "
-        "crosses, leaves), each with two losses, in place of learner, training and select",
+        description="linear: choose among models of the blocks of features (single columns, pairs, "
+        "crosses, leaves) and two losses, in place of learner, training and select; auto: among "
+        "these and trees, which takes longer",
     )
     learner: str = Field(
         _LEARNER,
@@ -133,8 +134,11 @@ class Train(RowsAndMoments):
     @model_validator(mode="before")
     @classmethod
     def _renamed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("method", "auto") != "auto":
-            raise ValueError("the key learner in place of method; rename it, or use method: auto")
+        method = value.get("method") if isinstance(value, dict) else None
+        if method not in (None, "linear", "auto"):
+            raise ValueError(
+                "the key learner in place of method; rename it, or use method: linear or auto"
+            )
         return value
 
     _known = field_validator("learner")(_known_learner)
@@ -172,7 +176,7 @@ class Train(RowsAndMoments):
             # The names of columns are all that the choice takes of the Params of a learner.
             named_only = self.training.model_fields_set <= {*OUTPUTS}
             keys = self.model_fields_set - ({"training"} if named_only else set())
-            check_method(keys, self.features, self.columns)
+            check_method(self.method, keys, self.features, self.columns)
         return self
 
     @model_validator(mode="after")

@@ -11,11 +11,15 @@ from spark_auc.app.config.sections import Columns
 _CONTRARY = ("learner", "training", "select", "embeddings", "prior", "moments", "saveMoments")
 
 
-def check_method(keys: Collection[str], features: RecipeSection | None, columns: Columns) -> None:
-    """`ValueError` if keys contradict ``method: auto``.
+def check_method(
+    method: str, keys: Collection[str], features: RecipeSection | None, columns: Columns
+) -> None:
+    """`ValueError` if keys contradict a choice among models.
 
     Parameters
     ----------
+    method
+        The choice.
     keys
         The keys that are set.
     features, columns
@@ -24,13 +28,15 @@ def check_method(keys: Collection[str], features: RecipeSection | None, columns:
     contrary = [key for key in _CONTRARY if key in keys]
     contrary += ["columns.fold"] * bool(columns.fold)
     if contrary:
-        raise ValueError(f"method: auto without {', '.join(contrary)}; leave out one of both")
+        raise ValueError(f"method: {method} without {', '.join(contrary)}; leave out one of both")
     if features is None:
-        raise ValueError("method: auto with features, whose blocks are compared; add features")
+        raise ValueError(f"method: {method} with features, whose blocks are compared; add features")
     if features.unit and "unit" in features.model_fields_set:
-        raise ValueError("method: auto with unit: false, as blocks are compared; leave out unit")
+        raise ValueError(
+            f"method: {method} with unit: false, as blocks are compared; leave out unit"
+        )
     if features.trees and features.trees.grow and features.trees.grow.growShare == 1:
         raise ValueError(
-            "method: auto with growShare below 1: trees that all rows grow are candidates where "
-            "features has none; leave out trees"
+            f"method: {method} with growShare below 1: trees that all rows grow are candidates of "
+            "method: auto where features has none; leave out trees"
         )

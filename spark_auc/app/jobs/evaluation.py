@@ -112,7 +112,6 @@ def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[st
         "certificate": summary["certificate"],
         "largestWeights": summary["largest_weights"],
         "smoothness": summary.get("smoothness"),
-        "pairs": (summary["selection"] or {}).get("pairs"),
         "methods": (summary["selection"] or {}).get("methods"),
     }
 

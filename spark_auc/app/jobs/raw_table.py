@@ -19,8 +19,9 @@ from spark_auc.app.config.sources import Source
 from spark_auc.app.config.split import Split
 from spark_auc.app.jobs.engines import Engine
 from spark_auc.app.jobs.raw_labels import check_labels, start_of_last
-from spark_auc.app.jobs.train import estimator_of, names_of
+from spark_auc.app.jobs.train import estimator_of, names_of, pipeline_of
 from spark_auc.features.readings import FORMATS
+from spark_auc.pipeline.estimators import MethodEstimator
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.pipeline_fit import default_recipe
 from spark_auc.pipeline.tree_settings import grows_from_all
@@ -86,18 +87,22 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
         holdout = Split.model_validate({"by": "time", "column": time, "before": before})
         train = train.model_copy(update={"holdout": holdout})
     section = train.features
-    ranker = estimator_of(train)
-    if section and not section.recipe:
+    if section and not section.recipe and not train.method:
+        ranker = estimator_of(train)
         trees = section.trees.model_dump(exclude_unset=True) if section.trees else None
-        selects = ranker.selects and not train.method
         free = {
             name: value
             for name, value in default_recipe(trees).items()
-            if name not in section.model_fields_set and (selects or name == "crosses")
+            if name not in section.model_fields_set and (ranker.selects or name == "crosses")
         }
         train = train.model_copy(update={"features": section.model_copy(update=free)})
-        if not selects:
+        if not ranker.selects:
             return train
+        if not (train.select or train.embeddings or train.moments):
+            chosen = train.model_copy(update={"method": "linear"})
+            estimator = pipeline_of(chosen)
+            if isinstance(estimator, MethodEstimator) and estimator.can_choose:
+                return chosen
         is_free = "smoothness" not in train.training.model_fields_set and not train.embeddings
         is_free = is_free and not grows_from_all(trees)
         if is_free and isinstance(ranker, PairMomentsFit) and ranker.smooth is not ranker:

@@ -47,7 +47,7 @@ from spark_auc.pipeline.estimators import (
     MethodEstimator,
     PipelineEstimator,
 )
-from spark_auc.pipeline.method_fit import ADDED
+from spark_auc.pipeline.method_fit import ADDED, DEFAULT
 from spark_auc.pipeline.models import PipelineModel
 from spark_auc.pipeline.ranker_settings import OUTPUTS
 from spark_auc.publication.directory import Directory
@@ -94,7 +94,7 @@ def check(config: Train) -> None:
                 "features of two embeddings do not correspond; leave out one of them"
             )
         check_model(config.prior)
-    pipeline = _pipeline(config)
+    pipeline = pipeline_of(config)
     pipeline.check()
     new = _outputs(config)
     if config.data is not None:
@@ -135,7 +135,7 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
         model = measured = _calibrated(measured, config, calibrating)
         if rows is not None and _refits(config):
             _log.info("training again on all rows, with the recipe and the penalty chosen")
-            model = _pipeline(config, _prior(config)).fitted_again(measured, rows)
+            model = pipeline_of(config, _prior(config)).fitted_again(measured, rows)
             model = _calibrated(model, config, calibrating)
         written = _write(version, model, config, others)
         columns = _columns(engine, version, model, config, train)
@@ -192,7 +192,7 @@ def _fitted(config: Train, table: Table | None) -> tuple[PipelineModel, dict[str
     """The model of the rows and of the moments, and what the moments are of."""
     if config.moments is None:
         assert table is not None
-        model: PipelineModel = _pipeline(config, _prior(config)).fitted(table)
+        model: PipelineModel = pipeline_of(config, _prior(config)).fitted(table)
         return model, {}
     # The package deltalake is optional: a training on rows runs without it.
     from spark_auc.app.jobs.train_moments import trained_on_moments
@@ -205,7 +205,7 @@ def _prior(config: Train) -> PipelineModel | None:
     return read_model(config.prior) if config.prior else None
 
 
-def _pipeline(
+def pipeline_of(
     config: Train, prior: PipelineModel | None = None
 ) -> MethodEstimator | PipelineEstimator:
     """The stages that the configuration names; see `estimator_of`."""
@@ -215,8 +215,9 @@ def _pipeline(
     if config.method:
         assert section is not None
         # A key that is set to null declines what the choice would add.
-        declined = section.model_fields_set
-        return MethodEstimator(recipe[0], ranker, [name for name in ADDED if name not in declined])
+        declined = section.model_fields_set | config.training.model_fields_set
+        added = ADDED if config.method == "auto" else DEFAULT
+        return MethodEstimator(recipe[0], ranker, [name for name in added if name not in declined])
     embeddings = embeddings_of(config.embeddings, config.columns)
     return PipelineEstimator([*recipe, *embeddings, ranker])
 
