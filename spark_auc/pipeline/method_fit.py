@@ -171,19 +171,19 @@ class MethodFit:
         self.check()
         ranker = self.pipeline.ranker
         assert isinstance(ranker, PairMomentsFit)
-        plain = self.pipeline.fitted_recipe(table, ranker.factors)
-        assert plain is not None, "a choice of methods has a recipe"
-        if not (self._grows or self.pipeline.compares(table)):
-            return self.pipeline.fitted_with(table, plain)
+        compares = self._grows or self.pipeline.compares(table)
+        fitted = self.pipeline.fitted_recipe(table, candidates=compares)
+        assert fitted is not None, "a choice of methods has a recipe"
+        if not compares:
+            return self.pipeline.fitted_with(table, fitted)
+        recipe = fitted.recipe
+        # Trees of a fitted recipe grew elsewhere.
+        of_fit = fitted is not self.pipeline.recipe
+        grown = recipe.trees.grown if recipe.trees and of_fit else None
+        taught = grown or (recipe.chosen_by if of_fit else None)
+        # Equal rows of one candidate may differ in another.
+        features = replace(fitted.input_features(table), by_values=True, never_held_out=taught)
         try:
-            fitted = self.pipeline.with_candidates(table, plain)
-            recipe = fitted.recipe
-            # Trees of a fitted recipe grew elsewhere.
-            of_fit = fitted is not self.pipeline.recipe
-            grown = recipe.trees.grown if recipe.trees and of_fit else None
-            taught = grown or (recipe.chosen_by if of_fit else None)
-            # Equal rows of one candidate may differ in another.
-            features = replace(fitted.input_features(table), by_values=True, never_held_out=taught)
             comparison = compared(
                 *(table, ranker, features, blocks_of(recipe)),
                 hinge=self._hinges,
@@ -193,13 +193,13 @@ class MethodFit:
             if self._grows:
                 raise
             _log.warning("no candidates are compared: %s", error)
-            return self.pipeline.fitted_with(table, _reduced(plain, (ADDITIVE,)))
+            return self.pipeline.fitted_with(table, _reduced(fitted, (ADDITIVE,)))
         trees = self._trees(table, features, comparison.folds)
         comparison = comparison.with_results(trees.results)
         chosen = comparison.choice
         if taught and not grown and chosen.name == ADDITIVE:
             # Without what they chose, all rows choose the penalty.
-            alone = self.pipeline.fitted_with(table, _reduced(plain, (ADDITIVE,)))
+            alone = self.pipeline.fitted_with(table, _reduced(fitted, (ADDITIVE,)))
             return _told(alone, comparison)
         candidate = trees.candidates.get(chosen.name)
         if candidate and trees.rows:

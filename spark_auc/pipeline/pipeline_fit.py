@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -134,11 +134,12 @@ class PipelineFit:
             return self.named(table, self.pipeline_model(ranker, fitted))
         if self.learner is not self.ranker:
             _log.info("standardization is false: features of a recipe have a common scale")
-        recipe = self.fitted_recipe(table, self.ranker.factors)
-        if recipe is None or not self._free:
+        compares = bool(self._free) and self.compares(table)
+        recipe = self.fitted_recipe(table, candidates=compares)
+        if recipe is None or not compares:
             return self.fitted_with(table, recipe)
-        chosen, comparison = self._with_interactions(table, recipe)
-        model = self._fitted(table, chosen, by_values=chosen is not recipe)
+        recipe, comparison = self._compared(table, recipe)
+        model = self._fitted(table, recipe)
         summary = model.ranker.summary
         if comparison is not None and summary.selection:
             selection = summary.selection | {"methods": comparison.as_dict()}
@@ -169,51 +170,32 @@ class PipelineFit:
             )
         return rows <= MOST_COMPARED_ROWS
 
-    def with_candidates(self, table: Table, recipe: RecipeModel) -> RecipeModel:
-        """The recipe with the pairs of numeric columns that may be in the model, if it says so."""
-        if PAIRS not in self._free:
-            return recipe
-        values, estimator = self.ranker.values(), cast(RecipeFit, self.recipe)
-        label = values["labelCol"], values["positiveLabel"]
-        row = values.get("weightCol"), values.get("keyCol")
-        return estimator.paired(table, recipe, _PAIRS, label, *row)
-
-    def _with_interactions(
-        self, table: Table, recipe: RecipeModel
+    def _compared(
+        self, table: Table, whole: RecipeModel
     ) -> tuple[RecipeModel, MethodComparison | None]:
         """The recipe with the free blocks that rank held-out rows better, and the comparison."""
-        if not self.compares(table):
-            return recipe, None
+        plain = whole.replaced(replace(whole.recipe, unit=False), whole.drift)
+        blocks = blocks_of(plain.recipe)
+        free = {name: blocks.pop(name) for name in self._free if name in blocks}
+        if not free:
+            return whole, None
+        blocks = {ADDITIVE: np.sort(np.concatenate([*blocks.values()])), **free}
+        features = plain.input_features(table).for_training(of_fit=True, by_values=True)
+        assert isinstance(self.ranker, FoldsFit), "a ranker that chooses a penalty"
         try:
-            whole = self.with_candidates(table, recipe)
-            plain = whole.replaced(replace(whole.recipe, unit=False), whole.drift)
-            blocks = blocks_of(plain.recipe)
-            free = {name: blocks.pop(name) for name in self._free if name in blocks}
-            if not free:
-                return recipe, None
-            blocks = {ADDITIVE: np.sort(np.concatenate([*blocks.values()])), **free}
-            features = plain.input_features(table).for_training(of_fit=True, by_values=True)
-            assert isinstance(self.ranker, FoldsFit), "a ranker that chooses a penalty"
             comparison = compared(table, self.ranker, features, blocks, hinge=False)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             _log.warning("pairs and crosses of columns are left out: %s", error)
-            return _without(recipe, self._free), None
+            return _without(whole, self._free), None
         left_out = [name for name in free if name not in comparison.choice.blocks]
-        # Without pairs the rows that chose them may be held out.
-        whole = whole if PAIRS in comparison.choice.blocks else recipe
         return _without(whole, left_out), comparison
 
-    def _fitted(
-        self,
-        table: Table,
-        recipe: RecipeModel | None = None,
-        by_values: bool = False,
-    ) -> Any:
-        """The pipeline of a recipe; see `RawFeatures`."""
+    def _fitted(self, table: Table, recipe: RecipeModel | None = None) -> Any:
+        """The pipeline of a recipe."""
         features: Features | None = None
         if recipe:
             rows = recipe.input_features(table)
-            features = rows.for_training(of_fit=recipe is not self.recipe, by_values=by_values)
+            features = rows.for_training(of_fit=recipe is not self.recipe)
         embeddings, key = [], self.ranker.values().get("keyCol")
         for stage in self.embeddings:
             features = features or stage.input_features(table)
@@ -232,14 +214,15 @@ class PipelineFit:
         named: M = made.with_ranker(named_by_tokens(table, made.features(table), made.ranker))
         return named
 
-    def fitted_recipe(self, table: Table, smoothness: object = None) -> RecipeModel | None:
+    def fitted_recipe(self, table: Table, *, candidates: bool) -> RecipeModel | None:
         """The recipe, fitted to the rows unless it is fitted; None without one.
 
-        With a ``smoothness`` the roughness of its curves has a penalty.
+        Where it says ``pairs: auto``, it has those that are ``candidates``, or none.
         """
         if self.recipe is None:
             return None
-        return recipe_for(self.ranker, table, self.recipe, is_smooth=bool(smoothness))
+        most = _PAIRS if candidates and PAIRS in self._free else None
+        return recipe_for(self.ranker, table, self.recipe, most)
 
 
 def _without(model: RecipeModel, names: Collection[str]) -> RecipeModel:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, cast
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import AnyPath
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.features.auto_rules import AUTO, Decision
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.differences import differences_of
@@ -122,15 +122,23 @@ class RecipeFit(HasSettings):
         key: str | None = None,
         *,
         is_smooth: bool = False,
+        most_pairs: int | None = None,
     ) -> RecipeModel:
-        """The recipe of the rows of a table, to which a ranker may add pairs.
+        """The recipe of the rows of a table, for a ranker.
 
-        ``is_smooth`` says whether the roughness of curves has a penalty. Other parameters are those
-        of `fitted`.
+        Parameters
+        ----------
+        table, label, others, weight, key
+            See `fitted`.
+        is_smooth
+            Whether the roughness of curves has a penalty.
+        most_pairs
+            Most pairs for ``pairs: auto``. Default: none.
         """
         self.check()
         if (own := self._in_names_of(table)) is not self:
-            return own.fitted_to(table, label, others, weight, key, is_smooth=is_smooth)
+            columns = table, label, others, weight, key
+            return own.fitted_to(*columns, is_smooth=is_smooth, most_pairs=most_pairs)
         values: LabelledRecipeSettings = self.values()
         if grows_from_all(values["trees"]):
             raise ConfigError(
@@ -146,34 +154,9 @@ class RecipeFit(HasSettings):
             summary = summary._replace(
                 plan=with_trees(table, summary.plan, *trees, read=self.trees_at)
             )
-        recipe, drift = self._with_interactions(table, summary, label, weight, key)
+        recipe, drift = self._with_interactions(table, summary, most_pairs, label, weight, key)
         _log.info("recipe: %s", _described(summary.plan, recipe))
         return self.recipe_model(recipe, drift, summary.decisions)
-
-    def paired(
-        self,
-        table: Table,
-        model: RecipeModel,
-        most: int,
-        label: tuple[str, Label | bool | None],
-        weight: str | None = None,
-        key: str | None = None,
-    ) -> RecipeModel:
-        """A fitted recipe with at most so many pairs, chosen from a sample of the rows.
-
-        Parameters
-        ----------
-        table
-            The rows of its fit.
-        model
-            The recipe.
-        most
-            The largest number of pairs.
-        label, weight, key
-            See `fitted`.
-        """
-        recipe = with_interactions(table, model.recipe, label, weight, key, pairs=most)
-        return model.replaced(recipe, model.drift)
 
     def growing(
         self,
@@ -255,6 +238,7 @@ class RecipeFit(HasSettings):
         self,
         table: Table,
         summary: Summary,
+        most_pairs: int | None,
         label: tuple[str, Label | bool | None],
         weight: str | None,
         key: str | None,
@@ -262,17 +246,20 @@ class RecipeFit(HasSettings):
         """The recipe with its pairs and crosses, and counts of its rows."""
         values: LabelledRecipeSettings = self.values()
         (recipe, drift), pairs = summary.fit(), values["pairs"]
-        recipe = with_interactions(
-            table,
-            self._with_named_pairs(recipe, summary),
-            label,
-            weight,
-            key,
-            pairs=pairs if isinstance(pairs, int) else None,
-            bits=values["crossBits"] if values["crosses"] == "auto" else None,
-            rows=summary.rows,
-        )
-        return recipe, drift
+        recipe = self._with_named_pairs(recipe, summary)
+        try:
+            made = with_interactions(
+                *(table, recipe, label, weight, key),
+                pairs=most_pairs if pairs == "auto" else pairs if isinstance(pairs, int) else None,
+                bits=values["crossBits"] if values["crosses"] == "auto" else None,
+                rows=summary.rows,
+            )
+        except ResourceError as error:
+            if isinstance(pairs, int):
+                raise
+            _log.warning("no pairs and crosses are chosen: %s", error)
+            return recipe, drift
+        return made, drift
 
     def _with_named_pairs(self, recipe: Recipe, summary: Summary) -> Recipe:
         """The recipe with the pairs of columns that the Params name."""

@@ -59,7 +59,7 @@ def check_choices(recipe: RecipeFit, ranker: RankerFit) -> None:
 
 
 def recipe_for(
-    ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel, *, is_smooth: bool
+    ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel, most_pairs: int | None
 ) -> RecipeModel:
     """The recipe of rows, fitted with the columns of the ranker's settings.
 
@@ -71,8 +71,8 @@ def recipe_for(
         The rows.
     recipe
         The recipe; a fitted one stays.
-    is_smooth
-        Whether the roughness of curves has a penalty.
+    most_pairs
+        See `RecipeFit.fitted_to`.
     """
     if not isinstance(recipe, RecipeFit):
         return recipe
@@ -80,7 +80,8 @@ def recipe_for(
     label = values["labelCol"], values["positiveLabel"]
     others = [values[name] for name in ("foldCol", "orderCol") if values.get(name)]
     row = values.get("weightCol"), values.get("keyCol")
-    return recipe.fitted_to(table, label, others, *row, is_smooth=is_smooth)
+    smooth = bool(ranker.factors)
+    return recipe.fitted_to(table, label, others, *row, is_smooth=smooth, most_pairs=most_pairs)
 
 
 def named_by_tokens(table: Table, features: Features, ranker: RankerModel) -> Any:
