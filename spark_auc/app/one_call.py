@@ -189,7 +189,7 @@ def train(
     if key is not None and not isinstance(given.get("leaveOut"), str):
         given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
     recipe = RecipeEstimator(**given)
-    added = [name for name in ADDED if name not in given and name not in settings]
+    added = [n for n in ADDED if n not in (settings if n == "smoothness" else given)]
     if method is None:
         added = [name for name in added if name in DEFAULT]
     estimator: Any = MethodEstimator(recipe, ranker, added)

@@ -19,9 +19,10 @@ def compared(
     ranker: FoldsFit,
     features: RawFeatures,
     blocks: Blocks,
-    *,
     hinge: bool,
+    *,
     knowing: Collection[str] = (),
+    without_hinge: tuple[str, ...] | None = None,
 ) -> MethodComparison:
     """Candidate models of blocks of features, measured on the same held-out folds.
 
@@ -39,6 +40,8 @@ def compared(
         Whether the squared hinge is a candidate.
     knowing
         Blocks whose features know the labels of the rows that are never held out.
+    without_hinge
+        See `MethodSettings`.
     """
     folds, column = ranker.folds(table)
     columns = ranker.resolved(table, features, ranker.values()["keyCol"], column)
@@ -48,5 +51,6 @@ def compared(
         curves=features.recipe.curves,
         smoothness=ranker.factors,
         hinge=hinge,
+        without_hinge=without_hinge,
     )
     return compare_methods(TableRows.of(table, columns), blocks, settings)

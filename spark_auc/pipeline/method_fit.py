@@ -24,6 +24,7 @@ from spark_auc.pipeline.label_sample import label_sample
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.pipeline_fit import MOST_COMPARED_ROWS, PipelineFit
 from spark_auc.pipeline.ranker_fit import RankerFit
+from spark_auc.pipeline.ranker_settings import CONTRARY_TO_CHOICE
 from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.solvers.candidates import Candidate
@@ -31,7 +32,7 @@ from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows, counted
 from spark_auc.tables.table import Table
 from spark_auc.training.blocks import ADDITIVE, LEAVES
-from spark_auc.training.method_result import MethodComparison, MethodResult
+from spark_auc.training.method_result import MethodResult
 from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.raw_rows import RawRows
@@ -52,22 +53,6 @@ _SHARED = (
     *("labelCol", "positiveLabel", "weightCol", "rawPredictionCol", "predictionCol"),
     *("vectorOutput", "handleInvalid"),
 )
-# Settings of the ranker that contradict the choice.
-_CONTRARY = (
-    *("regParam", "elasticNetParam", "standardization", "selectionRule", "estimator", "prior"),
-    *(
-        "foldCol",
-        "segmentCol",
-        "keepMoments",
-        "maxFPR",
-        "covariance",
-        "tol",
-        "maxIter",
-        "whenNotConverged",
-    ),
-)
-
-
 # Settings of a recipe to which a choice adds, where they are not set: `trees` are those of
 # `spark_auc.training.tree_candidates`.
 ADDED = ("pairs", "crosses", "trees", "smoothness", "hinge")
@@ -133,7 +118,7 @@ class MethodFit:
         values = recipe.values()
         named = values["trees"] or values["pairs"] not in (None, "auto")
         named = named or values["crosses"] not in (None, "auto") or values["unit"]
-        return not named and ranker.selects and not any(map(ranker.isSet, _CONTRARY))
+        return not named and ranker.selects and not any(map(ranker.isSet, CONTRARY_TO_CHOICE))
 
     @property
     def ranker(self) -> RankerFit:
@@ -149,7 +134,7 @@ class MethodFit:
                 "rows grow are candidates where the recipe has none; leave out trees"
             )
         ranker = self.ranker
-        if refused := [name for name in _CONTRARY if ranker.isSet(name)]:
+        if refused := [name for name in CONTRARY_TO_CHOICE if ranker.isSet(name)]:
             raise ConfigError(
                 f"found {', '.join(refused)} for a choice of methods, expected none of them: "
                 "penalties are chosen on folds by hash or keyCol; leave them out"
@@ -183,12 +168,19 @@ class MethodFit:
         taught = grown or (recipe.chosen_by if of_fit else None)
         # Equal rows of one candidate may differ in another.
         features = replace(fitted.input_features(table), by_values=True, never_held_out=taught)
+        found = *(table, ranker, features, blocks_of(recipe)), self._hinges
+        knowing = [LEAVES] if grown else []
+        # Single columns are compared again where the rows that chose others may be held out.
+        again = (ADDITIVE,) if taught and not grown else None
         try:
-            comparison = compared(
-                *(table, ranker, features, blocks_of(recipe)),
-                hinge=self._hinges,
-                knowing=[LEAVES] if grown else [],
-            )
+            comparison = compared(*found, knowing=knowing, without_hinge=again)
+            if comparison.choice.blocks == again:
+                rejected = comparison.rejected()
+                fitted = _reduced(fitted, again)
+                recipe, taught = fitted.recipe, None
+                features = replace(fitted.input_features(table), by_values=True)
+                found = *(table, ranker, features, blocks_of(recipe)), self._hinges
+                comparison = compared(*found).with_results(rejected)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             if self._grows:
                 raise
@@ -197,10 +189,6 @@ class MethodFit:
         trees = self._trees(table, features, comparison.folds)
         comparison = comparison.with_results(trees.results)
         chosen = comparison.choice
-        if taught and not grown and chosen.name == ADDITIVE:
-            # Without what they chose, all rows choose the penalty.
-            alone = self.pipeline.fitted_with(table, _reduced(fitted, (ADDITIVE,)))
-            return _told(alone, comparison)
         candidate = trees.candidates.get(chosen.name)
         if candidate and trees.rows:
             made = candidate.recipe(candidate.grow(trees.rows, trees.types))
@@ -213,9 +201,9 @@ class MethodFit:
         penalty = chosen.selection.candidate
         trained = self._trained(table, features, chosen.loss, penalty, candidate)
         model = self.pipeline.pipeline_model(trained, reduced)
-        summary = replace(model.ranker.summary, selection=chosen.selection.as_dict())
-        model = model.with_ranker(model.ranker.with_summary(summary))
-        return self.pipeline.named(table, _told(model, comparison))
+        selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
+        summary = replace(model.ranker.summary, selection=selection)
+        return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
 
     def _trees(self, table: Table, features: RawFeatures, folds: Folds) -> _Trees:
         """The candidates whose trees grow from all rows, measured on the folds."""
@@ -315,10 +303,3 @@ def _reduced(model: RecipeModel, blocks: Collection[str]) -> RecipeModel:
     """A recipe with some of its blocks."""
     recipe = of_blocks(model.recipe, blocks)
     return model.replaced(recipe, model.drift and model.drift.for_recipe(recipe))
-
-
-def _told(model: Any, comparison: MethodComparison) -> Any:
-    """The pipeline with the comparison in its summary."""
-    summary = model.ranker.summary
-    selection = (summary.selection or {}) | {"methods": comparison.as_dict()}
-    return model.with_ranker(model.ranker.with_summary(replace(summary, selection=selection)))

@@ -179,16 +179,17 @@ class PipelineFit:
         free = {name: blocks.pop(name) for name in self._free if name in blocks}
         if not free:
             return whole, None
+        fixed = tuple(blocks)
         blocks = {ADDITIVE: np.sort(np.concatenate([*blocks.values()])), **free}
         features = plain.input_features(table).for_training(of_fit=True, by_values=True)
         assert isinstance(self.ranker, FoldsFit), "a ranker that chooses a penalty"
         try:
-            comparison = compared(table, self.ranker, features, blocks, hinge=False)
+            comparison = compared(table, self.ranker, features, blocks, False)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             _log.warning("pairs and crosses of columns are left out: %s", error)
             return _without(whole, self._free), None
         left_out = [name for name in free if name not in comparison.choice.blocks]
-        return _without(whole, left_out), comparison
+        return _without(whole, left_out), comparison.beside(fixed)
 
     def _fitted(self, table: Table, recipe: RecipeModel | None = None) -> Any:
         """The pipeline of a recipe."""

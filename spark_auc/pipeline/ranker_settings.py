@@ -19,6 +19,12 @@ from spark_auc.pipeline.settings import (
 
 # Names of the Params of the columns that a ranker adds.
 OUTPUTS = ("rawPredictionCol", "predictionCol")
+# Params of a ranker that contradict a choice of methods.
+CONTRARY_TO_CHOICE = (
+    *("regParam", "elasticNetParam", "standardization", "selectionRule", "estimator", "prior"),
+    *("foldCol", "segmentCol", "keepMoments", "maxFPR", "covariance", "tol", "maxIter"),
+    "whenNotConverged",
+)
 
 
 class FeaturesSettings(TypedDict, total=False):

@@ -264,8 +264,8 @@ def absolute_tolerance(quadratic: Quadratic, penalty: ElasticNet, tol: float) ->
 
     At a solution with this residual, a change of one coordinate lowers the objective by at most
     ``tol^2`` times the largest such decrease from ``w = 0``. The tolerance is at least the rounding
-    of a ``mu`` of equal class means.
+    of a ``mu`` of equal class means, in coordinates that are sums of ``d`` columns.
     """
     mu = quadratic.mu if quadratic.origin is None else quadratic.origin.mu
     largest = float((np.abs(mu) / quadratic.units(penalty)).max(initial=0.0))
-    return max(tol * largest, ROUNDING_OF_EIGENVALUES)
+    return max(tol * largest, ROUNDING_OF_EIGENVALUES * float(np.sqrt(max(mu.size, 1))))

@@ -81,7 +81,7 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
     comparison = MethodComparison(tuple(squared.values()), compared.folds.held_out)
     if not comparison.measured:
         raise ConvergenceError(f"found no candidate solved: {comparison.results[0].left_out}")
-    if settings.hinge:
+    if settings.hinge and comparison.choice.blocks != settings.without_hinge:
         comparison = comparison.with_results([compared.hinge(comparison.choice)])
     chosen = comparison.choice
     _log.info(

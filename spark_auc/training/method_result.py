@@ -100,6 +100,29 @@ class MethodComparison:
         """The comparison with more complex candidates, measured elsewhere on the same folds."""
         return replace(self, results=(*self.results, *results))
 
+    def beside(self, fixed: tuple[str, ...]) -> MethodComparison:
+        """The comparison with the blocks that every candidate has in place of the first one."""
+        blocks = [(*fixed, *result.blocks[1:]) for result in self.results]
+        named = zip(self.results, blocks, strict=True)
+        return replace(
+            self,
+            results=tuple(replace(r, blocks=own, name=" + ".join(own)) for r, own in named),
+        )
+
+    def rejected(self) -> list[MethodResult]:
+        """The candidates that were not chosen, left out with the AUCs that left them out."""
+        chosen, choice = float(self.choice.auc.mean()), self.choice
+        return [
+            result.without(
+                f"its AUC is {result.auc.mean():.4f} on folds without the rows that chose its "
+                f"features, that of {choice.name} {chosen:.4f}"
+            )
+            if result.selection
+            else result
+            for result in self.results
+            if result is not choice
+        ]
+
     @property
     def measured(self) -> list[int]:
         """Indices of the candidates that were measured; at least one was."""

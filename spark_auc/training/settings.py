@@ -268,6 +268,8 @@ class MethodSettings:
         See `TrainingSettings`. Candidates without moments have a ridge alone.
     hinge
         Whether the squared hinge is tried.
+    without_hinge
+        The blocks of a candidate whose hinge is not tried.
     hinge_rows
         Greatest number of rows for it.
     largest
@@ -282,6 +284,7 @@ class MethodSettings:
     curves: Curves = field(default_factory=Curves)
     smoothness: tuple[float, ...] = ()
     hinge: bool = True
+    without_hinge: tuple[str, ...] | None = None
     hinge_rows: int = 100_000
     largest: int = LARGEST_FACTORISED
     wide_rows: int = 250_000

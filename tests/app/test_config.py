@@ -334,5 +334,7 @@ def test_a_choice_of_methods_takes_names_of_new_columns():
     keys = TRAIN | {"method": "auto", "features": {}, "training": {"predictionCol": "p"}}
     section = Configuration.model_validate({"train": keys}).train
     assert estimator_of(section).values()["predictionCol"] == "p"
-    with pytest.raises(ValidationError, match="method: auto without training"):
+    keys["training"] = {"numFolds": 3, "smoothness": 1.0}
+    assert estimator_of(Configuration.model_validate({"train": keys}).train).factors == (1.0,)
+    with pytest.raises(ValidationError, match=r"method: auto without training\.regParam"):
         Configuration.model_validate({"train": keys | {"training": {"regParam": 0.1}}})

@@ -72,3 +72,39 @@ def test_a_recipe_alone_cannot_choose():
     recipe = RecipeEstimator(labelCol="y", pairs="auto")
     with pytest.raises(ConfigError, match="pairs 'auto' of a recipe without a ranker"):
         recipe.fitted(ArrowTable.of(pa.Table.from_pandas(frame("sum"))))
+
+
+def test_what_the_choice_lists_is_the_published_model():
+    """Also where pairs were proposed in vain, and single columns compared again."""
+    listed = set()
+    for seed in range(8):
+        model = train(frame("sum", 300, seed), "y", test=0).model
+        selection = model.summary.selection
+        methods = selection["methods"]
+        chosen = methods["candidates"][methods["chosen"]]
+        assert chosen["regParam"] == model.summary.candidate.regParam
+        assert chosen["folds"] == selection["candidates"][selection["chosen"]]["folds"]
+        assert chosen["name"].startswith("additive + pairs") == bool(model.recipe.pairs)
+        listed |= {c["leftOut"] for c in methods["candidates"] if c["leftOut"]}
+    assert any("without the rows that chose its features" in reason for reason in listed)
+
+
+def test_labels_that_no_column_tells_apart():
+    rows = frame("sum", 300).drop(columns="y")
+    both = pd.concat([rows.assign(y=True), rows.assign(y=False)])
+    assert train(both, "y").evaluation.auc == 0.5
+
+
+def test_pairs_that_are_named_are_told_beside_the_single_columns():
+    settings = {"pairs": [["a", "b"]], "crosses": "auto"}
+    words = frame("product").assign(u=["x", "y", "y"] * 500, v=["s", "t"] * 750)
+    same = (words["u"] == "x") == (words["v"] == "s")
+    words["y"] = words["a"] * words["b"] + np.where(same, 1, -1) > 0
+    methods = train(words, "y", features=settings).model.summary.selection["methods"]
+    names = [c["name"] for c in methods["candidates"]]
+    assert names == ["additive + pairs", "additive + pairs + crosses"]
+
+
+def test_a_setting_declines_in_its_own_section_alone():
+    assert train(frame("product"), "y", training={"seed": 1}).model.recipe.pairs
+    assert not train(frame("product"), "y", features={"pairs": None}).model.recipe.pairs

@@ -50,7 +50,7 @@ def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
         trees={"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 0.5}},
     )
     chooser = MethodEstimator(plan)
-    fitted = chooser.pipeline.fitted_recipe(rows)
+    fitted = chooser.pipeline.fitted_recipe(rows, candidates=True)
     recipe = fitted.recipe
     model = chooser.fitted(rows)
     summary = model.ranker.summary

@@ -30,7 +30,6 @@ from spark_auc.app.config.training import (
 )
 from spark_auc.pipeline.online_settings import AdaDSGSettings
 from spark_auc.pipeline.ranker_settings import (
-    OUTPUTS,
     MBAClassifierSettings,
     MBASelectorSettings,
 )
@@ -173,9 +172,8 @@ class Train(RowsAndMoments):
     @model_validator(mode="after")
     def _by_method(self) -> Train:
         if self.method:
-            # The names of columns are all that the choice takes of the Params of a learner.
-            named_only = self.training.model_fields_set <= {*OUTPUTS}
-            keys = self.model_fields_set - ({"training"} if named_only else set())
+            training = {f"training.{name}" for name in self.training.model_fields_set}
+            keys = self.model_fields_set | training
             check_method(self.method, keys, self.features, self.columns)
         return self
 

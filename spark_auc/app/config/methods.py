@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 from spark_auc.app.config.features import RecipeSection
 from spark_auc.app.config.sections import Columns
+from spark_auc.pipeline.ranker_settings import CONTRARY_TO_CHOICE
 
 # Keys that say what the choice decides, or that need one model of all rows.
-_CONTRARY = ("learner", "training", "select", "embeddings", "prior", "moments", "saveMoments")
+_CONTRARY = ("learner", "select", "embeddings", "prior", "moments", "saveMoments")
 
 
 def check_method(
@@ -21,11 +22,12 @@ def check_method(
     method
         The choice.
     keys
-        The keys that are set.
+        The keys that are set; those of training by their dotted names.
     features, columns
         Their sections.
     """
-    contrary = [key for key in _CONTRARY if key in keys]
+    of_training = (f"training.{name}" for name in CONTRARY_TO_CHOICE)
+    contrary = [key for key in (*_CONTRARY, *of_training) if key in keys]
     contrary += ["columns.fold"] * bool(columns.fold)
     if contrary:
         raise ValueError(f"method: {method} without {', '.join(contrary)}; leave out one of both")
