@@ -12,7 +12,6 @@ for other rows of the same source.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from experiments.peer_tables import CLOSED, TABLES, PeerTable
-from experiments.peers import done, runs
+from experiments.peers import complete, done
 from spark_auc import train
 
 OURS: Mapping[str, Literal["auto"] | None] = {"default": None, "auto": "auto"}
@@ -106,15 +105,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", choices=[*TABLES, *CLOSED], default=list(TABLES))
     parser.add_argument("--ours", nargs="*", choices=OURS, default=list(OURS))
     options = parser.parse_args()
-    tables = {name: {**TABLES, **CLOSED}[name] for name in options.tables}
-    have = {(row["table"], row["seed"], row["learner"]) for row in done(options.results)}
-    for name, seed in runs(tables) if tables else ():
-        for ours in options.ours:
-            if (name, seed, ours) not in have:
-                result = measured(tables[name], options.data, seed, ours)
-                row = {"table": name, "seed": seed, "learner": ours, **result}
-                with options.results.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+    complete(options.results, options.data, options.tables, options.ours, measured)
     print(compared(done(options.results)))
 
 

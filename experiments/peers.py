@@ -298,7 +298,7 @@ _PACKAGES = {
 
 def runs(tables: Mapping[str, PeerTable]) -> Iterator[tuple[str, int]]:
     """Tables and seeds: each table's first split first."""
-    for place in range(max(len(table.seeds) for table in tables.values())):
+    for place in range(max((len(table.seeds) for table in tables.values()), default=0)):
         for name, table in tables.items():
             if place < len(table.seeds):
                 yield name, table.seeds[place]
@@ -329,23 +329,34 @@ def done(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
 
 
+def complete(
+    results: Path,
+    data: Path,
+    names: Sequence[str],
+    learners: Sequence[str],
+    measure: Callable[[PeerTable, Path, int, str], dict[str, Any]],
+) -> None:
+    """Append the runs of tables and learners that a file of results lacks."""
+    tables = {name: {**TABLES, **CLOSED}[name] for name in names}
+    have = {(row["table"], row["seed"], row["learner"]) for row in done(results)}
+    for name, seed in runs(tables):
+        for learner in learners:
+            if (name, seed, learner) not in have:
+                row = {"table": name, "seed": seed, "learner": learner}
+                row |= measure(tables[name], data, seed, learner)
+                with results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
 def main() -> None:
-    """Measure the runs that a file of results does not have."""
+    """Measure the runs that a file of results lacks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="directory of the tables")
     parser.add_argument("--results", type=Path, required=True, help="file of results to append to")
     parser.add_argument("--tables", nargs="+", choices=[*TABLES, *CLOSED], default=list(TABLES))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     options = parser.parse_args()
-    tables = {name: {**TABLES, **CLOSED}[name] for name in options.tables}
-    have = {(row["table"], row["seed"], row["learner"]) for row in done(options.results)}
-    for name, seed in runs(tables):
-        for peer in options.peers:
-            if (name, seed, peer) not in have:
-                result = measured(tables[name], options.data, seed, peer)
-                row = {"table": name, "seed": seed, "learner": peer, **result}
-                with options.results.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+    complete(options.results, options.data, options.tables, options.peers, measured)
 
 
 if __name__ == "__main__":

@@ -77,8 +77,9 @@ class MethodFit:
     crosses, leaves of trees); see `spark_auc.training.method_choice.compare_methods`. Where trees
     are added, trees that all rows grow are candidates too, of tables of at most 250,000 rows; see
     `spark_auc.training.tree_candidates`. The one that the one-standard-error rule chooses is
-    trained on all rows. ``ranker.summary.selection["methods"]`` lists all of them. Without added
-    trees, nothing is compared of more rows, and a comparison that fails leaves the single columns.
+    trained on all rows. ``ranker.summary.selection["methods"]`` lists all of them. Unless
+    trees are added, nothing is compared of more than 250,000 rows, and single columns are trained
+    where the comparison fails.
 
     Parameters
     ----------

@@ -69,7 +69,8 @@ def test_what_the_file_has_is_not_measured_again(data, monkeypatch, capsys):
     known = [{"table": "t", "seed": 2, "learner": name, "auc": 80.0, "seconds": 1.0}
              for name in ("LightGBM", "default")]  # fmt: skip
     results.write_text("".join(json.dumps(row) + "\n" for row in known))
-    monkeypatch.setattr(peer_comparison, "TABLES", {"t": TABLE})
+    for module in (peers, peer_comparison):
+        monkeypatch.setattr(module, "TABLES", {"t": TABLE})
     monkeypatch.setattr(PeerTable, "seeds", (2,))
     arguments = ["x", "--data", str(data), "--results", str(results), "--tables", "t"]
     monkeypatch.setattr("sys.argv", [*arguments, "--ours", "default"])
