@@ -23,6 +23,7 @@ def compared(
     *,
     knowing: Collection[str] = (),
     without_hinge: tuple[str, ...] | None = None,
+    smoothness: float | None = None,
 ) -> MethodComparison:
     """Candidate models of blocks of features, measured on the same held-out folds.
 
@@ -42,6 +43,8 @@ def compared(
         Blocks whose features know the labels of the rows that are never held out.
     without_hinge
         See `MethodSettings`.
+    smoothness
+        The only factor of the roughness of curves. Default: those of the ranker.
     """
     folds, column = ranker.folds(table)
     columns = ranker.resolved(table, features, ranker.values()["keyCol"], column)
@@ -49,7 +52,7 @@ def compared(
         ranker.held_out(folds, columns),
         frozenset(knowing),
         curves=features.recipe.curves,
-        smoothness=ranker.factors,
+        smoothness=ranker.factors if smoothness is None else (smoothness,),
         hinge=hinge,
         without_hinge=without_hinge,
     )

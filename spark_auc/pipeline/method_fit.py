@@ -175,13 +175,14 @@ class MethodFit:
         again = (ADDITIVE,) if taught and not grown else None
         try:
             comparison = compared(*found, knowing=knowing, without_hinge=again)
-            if comparison.choice.blocks == again:
-                rejected = comparison.rejected()
+            choice = comparison.choice
+            if choice.blocks == again and choice.selection:
+                rejected, smoothness = comparison.rejected(), choice.selection.candidate.smoothness
                 fitted = _reduced(fitted, again)
                 recipe, taught = fitted.recipe, None
                 features = replace(fitted.input_features(table), by_values=True)
                 found = *(table, ranker, features, blocks_of(recipe)), self._hinges
-                comparison = compared(*found).with_results(rejected)
+                comparison = compared(*found, smoothness=smoothness).with_results(rejected)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             if self._grows:
                 raise

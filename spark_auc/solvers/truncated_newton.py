@@ -15,7 +15,7 @@ from spark_auc.core.hinge.range_margins import RangeMargins
 from spark_auc.core.moments.objective import Matrix, Quadratic
 from spark_auc.core.types import Float
 from spark_auc.solvers.preconditioner import Preconditioner, Product
-from spark_auc.solvers.ridge import LARGEST_FACTORISED, inverse
+from spark_auc.solvers.ridge import inverse
 from spark_auc.solvers.solution import ROUNDING, Certificate, Reason, Solution
 
 _log = logging.getLogger(__name__)
@@ -48,9 +48,9 @@ def truncated_newton(
     Newton step takes two passes over the rows: one for the scores along the direction, with which
     the line search needs no pass, and one for the gradient at the new point and the Hessian at
     rounded margins (`PairHinge.derivatives`). The Hessian of a point that is foretold to be the
-    last is not formed. Without a matrix the start is 0. The Newton direction
-    is then computed by truncated conjugate gradients, with two passes per step, preconditioned by
-    the diagonal and by earlier Hessian products.
+    last is not formed. Without a matrix the start is 0, and the Newton direction is computed by
+    truncated conjugate gradients, with two passes per step, preconditioned by the diagonal and by
+    earlier Hessian products.
 
     Where the loss has ranges of scores, each length that a line search tries takes a pass. The
     bounds on their errors count in the KKT residual; they become more, up to 2^20, while their
@@ -69,8 +69,7 @@ def truncated_newton(
     max_iter
         Greatest total number of Newton steps or, without a matrix, of conjugate-gradient steps.
     start : (d,), optional
-        Weights to begin with, such as the solution of a similar problem; a Newton step then forms
-        a matrix of up to 2048 features. Default: see above.
+        Weights to begin with, such as the solution of a similar problem. Default: see above.
 
     Returns
     -------
@@ -82,8 +81,6 @@ def truncated_newton(
     tolerance = max(tol * float((np.abs(hinge.mu) / units).max(initial=0.0)), 4 * ROUNDING)
     precondition = Preconditioner(lambda residual: residual)
     by_matrix = quadratic is not None
-    if start is not None:
-        by_matrix = start.size <= LARGEST_FACTORISED
     if not by_matrix:
         diagonal = hinge.diagonal()
         reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)

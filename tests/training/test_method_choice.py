@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.memory import ProcessMemory
+from spark_auc.core.moments.curves import Curves
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
@@ -288,6 +289,29 @@ def test_blocks_too_large_for_a_matrix_are_measured_from_rows(compared, largest)
         np.testing.assert_allclose(*penalties, rtol=1e-9)
         np.testing.assert_allclose(result.selection.auc, other.selection.auc, atol=1e-3)
     assert found.results[found.chosen].blocks == expected.results[expected.chosen].blocks
+
+
+def test_beside_many_features_the_smoothness_is_that_of_curves_alone(monkeypatch):
+    rng = np.random.default_rng(4)
+    x, word = rng.uniform(size=600), rng.integers(0, 30, 600)
+    hats = np.maximum(0, 1 - np.abs(19 * x[:, None] - np.arange(20)))
+    X = sparse.csr_matrix(np.hstack([hats, np.eye(30)[word]]))
+    y = rng.random(600) < 1 / (1 + np.exp(-2 * np.sin(9 * x) - (word % 3 - 1)))
+    batch = Batch(X, y, None, group=rng.integers(0, 2**63, 600).astype(np.uint64))
+    factors = (0.01, 0.1, 1.0, 10.0, 100.0)
+    settings = MethodSettings(FOLDS, curves=Curves(((0, 20),)), smoothness=factors, hinge=False)
+
+    def chosen(features):
+        rows, blocks = rows_of(batch, np.arange(features)), {"additive": np.arange(features)}
+        return compare_methods(rows, blocks, settings).choice.selection
+
+    alone, beside = chosen(20).candidate.smoothness, chosen(50)
+    assert {c.smoothness for c in beside.candidates} == {*factors}
+    monkeypatch.setattr("spark_auc.training.method_choice._BESIDE", 49)
+    found = chosen(50)
+    assert {c.smoothness for c in found.candidates} == {alone}
+    same = [i for i, c in enumerate(beside.candidates) if c.smoothness == alone]
+    np.testing.assert_array_equal(found.auc, beside.auc[same])
 
 
 def test_columns_that_occur_in_no_row_do_not_count():

@@ -66,6 +66,12 @@ class Curves:
         """Number of features up to the last block."""
         return sum(self.spans[-1]) if self.spans else 0
 
+    @property
+    def features(self) -> Int:
+        """Numbers ``(d,)`` of the features of all blocks, ascending."""
+        numbers = [np.arange(first, first + size) for first, size in self.spans]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *numbers])
+
     def of_columns(self, columns: Int) -> Curves:
         """The blocks whose features are all among ``columns`` ``(d,)``, ascending, by their places.
 
