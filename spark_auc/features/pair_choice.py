@@ -57,7 +57,7 @@ class PairCandidates:
             )
 
     @classmethod
-    def of(cls, recipe: Recipe, state: RecipeState) -> PairCandidates:
+    def of(cls, recipe: Recipe, state: RecipeState, hats: int = HATS) -> PairCandidates:
         """The candidates of a recipe.
 
         Parameters
@@ -66,13 +66,15 @@ class PairCandidates:
             The fitted recipe.
         state
             The state that it was fitted from.
+        hats
+            Greatest number of knots of a column.
 
         Raises
         ------
         DataError
             The state is of another number of columns.
         """
-        return cls(tuple(_splines(recipe, state).values()))
+        return cls(tuple(_splines(recipe, state, hats).values()))
 
     @cached_property
     def _splines(self) -> Splines:
@@ -132,11 +134,12 @@ class PairCandidates:
                 f"found a state of {histograms.dimension} columns, expected {len(self.columns)}; "
                 "use states of these candidates"
             )
-        return [
-            (Pair(self.columns[g.first], self.columns[g.second]), g)
-            for g in best_pairs(histograms, count)
-            if g.rate <= _RATE
-        ]
+        gains = [gain for gain in best_pairs(histograms, count) if gain.rate <= _RATE]
+        return list(zip(self.pairs(gains), gains, strict=True))
+
+    def pairs(self, gains: Sequence[PairGain]) -> tuple[Pair, ...]:
+        """The pairs of columns that have these gains."""
+        return tuple(Pair(self.columns[g.first], self.columns[g.second]) for g in gains)
 
 
 def named_pairs(
@@ -170,7 +173,7 @@ def named_pairs(
     return tuple(Pair(splines[first], splines[second]) for first, second in names)
 
 
-def _splines(recipe: Recipe, state: RecipeState) -> dict[str, Spline]:
+def _splines(recipe: Recipe, state: RecipeState, hats: int = HATS) -> dict[str, Spline]:
     """The numeric columns with at least two knots by name, with the knots that pairs have."""
     if len(state.columns) != len(recipe.numeric):
         raise DataError(
@@ -179,6 +182,6 @@ def _splines(recipe: Recipe, state: RecipeState) -> dict[str, Spline]:
         )
     both = zip(recipe.numeric, state.columns, strict=True)
     # A column may be numeric in several ways.
-    columns = {c.name: (c.type, summary.knots(HATS)) for c, summary in both}
+    columns = {c.name: (c.type, summary.knots(hats)) for c, summary in both}
     splines = {name: Spline(name, *rest) for name, rest in columns.items()}
     return {name: spline for name, spline in splines.items() if len(spline.knots) > 1}

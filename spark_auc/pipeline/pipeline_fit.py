@@ -34,7 +34,7 @@ M = TypeVar("M")
 _log = logging.getLogger(__name__)
 
 # Most pairs of columns that are tried.
-_PAIRS = 20
+_PAIRS = 60
 # Most rows of which features and trees are compared.
 MOST_COMPARED_ROWS = 250_000
 
