@@ -96,7 +96,8 @@ ORDER = {
             "token_hits",
         ],
         ["recipe"],
-        ["cross_gains", "differences", "recipe_rows"],
+        ["calendar_days", "cross_gains", "differences", "recipe_rows"],
+        ["derived"],
         ["kinds", "pair_gains"],
         ["auto_state", "codes", "composition", "logarithms", "pair_histograms", "robust_scale"],
         [

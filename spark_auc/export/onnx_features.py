@@ -27,11 +27,11 @@ def recipe_features(graph: Graph, recipe: Recipe) -> tuple[str, Int]:
         for unit in [_UNITS.get(kind, "a number")]
         if kind != "text"
     }
-    for difference in recipe.differences:
+    for each in recipe.derived:
         # Trees need not split all of their columns.
-        if {difference.later, difference.earlier} <= columns.keys():
-            later, earlier = (columns[time.name] for time in difference.inputs)
-            columns[difference.name] = graph.add("Sub", later, earlier)
+        times = [time.name for time in each.inputs]
+        if {*times} <= columns.keys():
+            columns[each.name] = each.onnx(graph, *(columns[name] for name in times))
     parts = list[str]()
     for entry, indicator in zip(recipe.numeric, recipe.indicators, strict=True):
         x = columns[entry.name]

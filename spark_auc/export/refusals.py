@@ -74,5 +74,5 @@ def read_columns(recipe: Recipe) -> dict[str, str]:
     trees = recipe.trees
     split = [trees.columns[j] for j in split_columns(trees)] if trees else []
     used = {column.name for column in (*recipe.own_columns, *split)}
-    times = {t.name for d in recipe.differences if d.name in used for t in d.inputs}
+    times = {t.name for d in recipe.derived if d.name in used for t in d.inputs}
     return {column.name: column.type for column in recipe.inputs if column.name in used | times}

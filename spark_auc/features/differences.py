@@ -1,32 +1,23 @@
-"""Differences of two columns of times, which are columns of numbers for all kinds."""
+"""Differences of two columns of times."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import numpy as np
 
-from spark_auc.features.kinds.named import Named
-from spark_auc.features.raw_columns import Column, Columns, Numbers
+from spark_auc.features.derived import MOST_TIMES, Derived, Time
+from spark_auc.features.kinds.numeric import Onnx
+from spark_auc.features.raw_columns import Columns, Numbers
 from spark_auc.features.single_values import is_missing, microseconds
 from spark_auc.features.times import MICROSECONDS_OF_DAY
 
-# Most columns of times of which all differences are taken.
-MOST_TIMES = 4
-
 
 @dataclass(frozen=True)
-class Time(Named):
-    """A column of times of which differences alone are features."""
-
-    TYPES: ClassVar[tuple[str, ...]] = ("time",)
-
-
-@dataclass(frozen=True)
-class Difference:
+class Difference(Derived):
     """The days from one time of a row to another; missing if one of them is.
 
     Parameters
@@ -35,24 +26,25 @@ class Difference:
         Names of the two columns. The days are negative where ``later`` is before ``earlier``.
     """
 
+    KIND = "difference"
+    NOTE = "days from one time to another"
+
     later: str
     earlier: str
 
     @property
     def name(self) -> str:
-        """The name of the column of differences."""
+        """See `Derived.name`."""
         return f"{self.later} - {self.earlier}"
 
     @property
     def inputs(self) -> tuple[Time, Time]:
-        """The columns of times."""
+        """See `Derived.inputs`."""
         return Time(self.later, "time"), Time(self.earlier, "time")
 
     def of(self, columns: Columns) -> Numbers:
-        """The differences of some rows; `DataError` for columns that are not of times."""
-        for time in self.inputs:
-            time.check(columns[time.name])
-        later, earlier = (cast(Numbers, columns[time.name]) for time in self.inputs)
+        """See `Derived.of`."""
+        later, earlier = self._times(columns)
         days = (later.values - earlier.values).astype(np.int64) / MICROSECONDS_OF_DAY
         valid = ~(np.isnat(later.values) | np.isnat(earlier.values))
         for column in (later, earlier):
@@ -61,7 +53,7 @@ class Difference:
         return Numbers(np.where(valid, days, np.nan))
 
     def of_row(self, row: Mapping[str, Any], zone: str) -> float:
-        """The difference of one row; `DataError` for values that are not times."""
+        """See `Derived.of_row`."""
         values = [(name, row[name]) for name in (self.later, self.earlier)]
         if any(is_missing(value) for _, value in values):
             return np.nan
@@ -69,10 +61,9 @@ class Difference:
         # As of arrays: larger integers lose their last bits first.
         return float(later - earlier) / MICROSECONDS_OF_DAY
 
-
-def with_differences(columns: Columns, differences: Sequence[Difference]) -> dict[str, Column]:
-    """The columns with differences of them."""
-    return {**columns, **{each.name: each.of(columns) for each in differences}}
+    def onnx(self, graph: Onnx, *days: str) -> str:
+        """See `Derived.onnx`."""
+        return graph.add("Sub", *days)
 
 
 def differences_of(times: Sequence[str], taken: Collection[str]) -> tuple[Difference, ...]:

@@ -18,7 +18,7 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError, ResourceError, some_of
 from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.crosses import Crosses, salt_of
-from spark_auc.features.differences import Difference
+from spark_auc.features.derived import Derived
 from spark_auc.features.kinds.hashed import Hashed
 from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
 from spark_auc.features.kinds.named import Named, check_entries
@@ -82,8 +82,8 @@ class Recipe:
         text stays as it is, as in recipes of versions that knew none. Default: those of pandas.
     readings
         How text of columns is read, where the type alone does not tell.
-    differences
-        Differences of columns of times, of which columns have the names; others are left out.
+    derived
+        Columns derived of columns of times, of which columns have the names; others are left out.
         Default: none.
     head
         Numbers of the features whose covariances a ranker with ``covariance="head"`` has exactly,
@@ -110,7 +110,7 @@ class Recipe:
     zone: str = DEFAULT
     absent: tuple[str, ...] = ABSENT
     readings: tuple[Reading, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    derived: tuple[Derived, ...] = ()
     head: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -122,8 +122,8 @@ class Recipe:
             )
         check_entries(self.columns)
         own = {column.name for column in self.columns}
-        used = tuple(difference for difference in self.differences if difference.name in own)
-        object.__setattr__(self, "differences", used)
+        used = tuple(each for each in self.derived if each.name in own)
+        object.__setattr__(self, "derived", used)
         check_entries(self.inputs)
         # Trees that another library grew may know such a word as a value.
         known = {v for c in self.columns if isinstance(c, Categories) for v in c.values if v}
@@ -157,8 +157,8 @@ class Recipe:
 
     @property
     def inputs(self) -> tuple[Named, ...]:
-        """The columns of a table that the recipe reads: differences are of two of them."""
-        made = {difference.name: difference.inputs for difference in self.differences}
+        """The columns of a table that the recipe reads: derived ones are of columns of times."""
+        made = {each.name: each.inputs for each in self.derived}
         plain = [column for column in self.columns if column.name not in made]
         known = {(column.name, column.type) for column in plain}
         times = {time.name: time for c in self.columns for time in made.get(c.name, ())}

@@ -227,7 +227,11 @@ class AutoPlan:
         counts = self._counts(state)
         columns: list[Planned] = []
         decisions: list[Decision] = []
+        days = {c.name: counts[c.name].both.values for c in self.columns if c.type == "time"}
+        untold = {each.name for each in self.widest.derived if not each.is_told_by(days)}
         for column in self.columns:
+            if column.name in untold and column.kind == AUTO:
+                continue
             is_free = column.kind == AUTO and column.name not in crossed
             kinds, reasons = decided(column, counts[column.name], is_free)
             entries = _entries(column, kinds)

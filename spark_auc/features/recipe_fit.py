@@ -16,7 +16,7 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import Crosses
-from spark_auc.features.differences import Difference
+from spark_auc.features.derived import Derived
 from spark_auc.features.kinds.hashed import Hashed
 from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
 from spark_auc.features.kinds.numeric import Numeric
@@ -91,7 +91,7 @@ class RecipePlan:
         Names, types and kinds of the columns.
     knots
         The largest number of knots of a spline. States do not depend on it.
-    dimension, crosses, missing, unit, trees, zone, readings, differences
+    dimension, crosses, missing, unit, trees, zone, readings, derived
         See `Recipe`.
 
     Raises
@@ -109,7 +109,7 @@ class RecipePlan:
     trees: TreeLeaves | None = None
     zone: str = DEFAULT
     readings: tuple[Reading, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    derived: tuple[Derived, ...] = ()
 
     def __post_init__(self) -> None:
         check_whole("knots", self.knots, 2)
@@ -193,7 +193,7 @@ class RecipePlan:
                 hashed.append(HASHED_KINDS[kind].fitted(name, type_, values, name in codes))
         settings = self.dimension, self.crosses, self.missing, self.unit, self.trees
         recipe = Recipe(
-            tuple(numeric), tuple(hashed), *settings, zone=self.zone, differences=self.differences
+            tuple(numeric), tuple(hashed), *settings, zone=self.zone, derived=self.derived
         )
         named = {column.name for column in recipe.inputs if column.type != "text"}
         readings = tuple(reading for reading in self.readings if reading.name in named)

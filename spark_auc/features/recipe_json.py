@@ -11,7 +11,9 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.state.strict_json import strict_json
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.features.calendar_days import CalendarDay
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.derived import Derived
 from spark_auc.features.differences import Difference
 from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.kinds.pair import Pair
@@ -24,21 +26,22 @@ from spark_auc.trees.forest_json import as_dict, of_dict
 
 T = TypeVar("T")
 _FORMAT, _VERSION = "spark_auc recipe", 1
+_DERIVED: dict[str, type[Derived]] = {kind.KIND: kind for kind in (Difference, CalendarDay)}
 
 
 def to_json(recipe: Recipe) -> str:
     """The recipe as a JSON object."""
     stored = {"format": _FORMAT, "version": _VERSION} | asdict(recipe)
-    for block in ("numeric", "hashed"):
+    for block in ("numeric", "hashed", "derived"):
         columns = getattr(recipe, block)
         stored[block] = [{"as": column.kind} | _given(column) for column in columns]
-    # Recipes without trees, pairs, a zone, words for missing text, readings, differences or a head
-    # are stored as by versions that knew none.
+    # Recipes without trees, pairs, a zone, words for missing text, readings, derived columns or a
+    # head are stored as by versions that knew none.
     del stored["trees"], stored["pairs"]
     for name in ("chosen_by", "head"):
         if stored[name] is None:
             del stored[name]
-    for name in ("absent", "readings", "differences"):
+    for name in ("absent", "readings", "derived"):
         if not stored[name]:
             del stored[name]
     if recipe.zone == DEFAULT:
@@ -204,11 +207,6 @@ def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
     return read
 
 
-def _differences(value: Any, where: str) -> tuple[Difference, ...]:
-    fields_read = {"later": _text, "earlier": _text}
-    return tuple(Difference(**_taken(one, where, fields_read)) for one in _list(value, where))
-
-
 def _readings(value: Any, where: str) -> tuple[Reading, ...]:
     readers: dict[str, Reader] = {"name": _text, "format": _text, "absent": _texts}
     return tuple(Reading(**_taken(item, where.strip(), readers)) for item in _list(value, where))
@@ -245,7 +243,7 @@ _OPTIONAL: dict[str, Reader] = {
     "zone": _text,
     "absent": _texts,
     "readings": _readings,
-    "differences": _differences,
+    "derived": _columns(_DERIVED),
     "head": _wholes,
 }
 

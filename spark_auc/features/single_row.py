@@ -145,8 +145,8 @@ class SingleRow:
         """
         recipe, plan = self.recipe, self.tokens
         try:
-            if recipe.differences:
-                row = {**row, **{d.name: d.of_row(row, recipe.zone) for d in recipe.differences}}
+            if recipe.derived:
+                row = {**row, **{d.name: d.of_row(row, recipe.zone) for d in recipe.derived}}
             values = np.array([read(name, row[name]) for name, read in self.sources], float)
             words, integers, valid = self._words(row)
         except KeyError as missing:

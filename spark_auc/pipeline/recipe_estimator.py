@@ -13,7 +13,9 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.features.auto_rules import AUTO, Decision
+from spark_auc.features.calendar_days import calendar_days_of
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.derived import Derived
 from spark_auc.features.differences import differences_of
 from spark_auc.features.drift import Drift
 from spark_auc.features.pair_choice import named_pairs
@@ -216,12 +218,14 @@ class RecipeFit(HasSettings):
         names = table.schema.names if values["auto"] or self._leaves_alone else list(kinds)
         types = types_of(table, names, kinds, {label[0], *others, *unused})
         times = [name for name, type_ in types.items() if type_ == "time"] if values["auto"] else []
-        made = {each.name: each for each in differences_of(times, table.schema.names)}
+        free, taken = [name for name in times if name not in kinds], table.schema.names
+        derived = *differences_of(times, taken), *calendar_days_of(free, taken)
+        made: dict[str, Derived] = {each.name: each for each in derived}
         # Of columns that are left out, there may be several of one name.
         fields_named(table, [name for name in unused if not (lookup(name) or name in made)])
         used = [name for name in made if name not in unused]
         types |= dict.fromkeys(used, "float")
-        settings["differences"] = tuple(made[name] for name in used)
+        settings["derived"] = tuple(made[name] for name in used)
         plan = AutoPlan.of_schema(types, kinds, **settings)
         if any(column.kind == AUTO for column in plan.columns):
             summary = chosen(table, plan, *label)

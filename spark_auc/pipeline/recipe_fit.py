@@ -137,7 +137,7 @@ def summarised(table: Table, plan: RecipePlan) -> Summary:
     hashed = plan.fitted(plan.zero()).hashed
     tokens = Recipe(hashed=hashed) if hashed else None
     names = dict.fromkeys(column.name for column in plan.columns)
-    raw = RawColumns.of(table, list(names), plan.zone, differences=plan.differences)
+    raw = RawColumns.of(table, list(names), plan.zone, derived=plan.derived)
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         missing = Drift.zero(tokens) if tokens else None
@@ -183,7 +183,7 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
     """
     names = dict.fromkeys(column.name for column in plan.columns)
     settings = plan.widest
-    raw = RawColumns.of(table, list(names), settings.zone, differences=settings.differences)
+    raw = RawColumns.of(table, list(names), settings.zone, derived=settings.derived)
     value = positive_label(table, label, positive)
 
     def labelled(batches: Batches) -> Iterator[tuple[str, State]]:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError, DataError, some_of
-from spark_auc.features.differences import with_differences
+from spark_auc.features.derived import with_derived
 from spark_auc.features.raw_columns import Column, Columns, Numbers, whole
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
@@ -111,7 +111,7 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
             array = pa.nulls(len(array), _EMPTY[entry.type])
         column = raw_column(name, array, recipe.zone, recipe.absent)
         found[name] = whole(name, column) if name in recipe.whole else column
-    return with_differences(found, recipe.differences)
+    return with_derived(found, recipe.derived)
 
 
 def with_values(table: pa.Table, recipe: Recipe) -> pa.Table:

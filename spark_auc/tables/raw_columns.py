@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_auc.features.absent_text import ABSENT
-from spark_auc.features.differences import Difference, with_differences
+from spark_auc.features.derived import Derived, with_derived
 from spark_auc.features.raw_columns import Columns, whole
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import raw_column
@@ -29,8 +29,8 @@ class RawColumns:
         The zone on whose clocks times are read.
     absent
         The words for missing text; see `spark_auc.features.recipe.Recipe`.
-    differences
-        Differences of columns of times, which are columns too.
+    derived
+        Columns derived of those of times.
     whole
         Those of the names whose floats are integers if they are whole.
     """
@@ -40,7 +40,7 @@ class RawColumns:
     zone: str = DEFAULT
     absent: tuple[str, ...] = ABSENT
     whole: frozenset[str] = frozenset()
-    differences: tuple[Difference, ...] = ()
+    derived: tuple[Derived, ...] = ()
 
     @classmethod
     def of(
@@ -49,25 +49,25 @@ class RawColumns:
         names: Sequence[str],
         zone: str = DEFAULT,
         absent: tuple[str, ...] = ABSENT,
-        differences: Sequence[Difference] = (),
+        derived: Sequence[Derived] = (),
     ) -> RawColumns:
-        """The columns of a table; ``names`` may be of differences.
+        """The columns of a table; ``names`` may be of derived columns.
 
         Raises
         ------
         ConfigError
             A column is unknown, or there are several of its name.
         """
-        of_names = {each.name: each for each in differences}
+        of_names = {each.name: each for each in derived}
         used = tuple(of_names[name] for name in names if name in of_names)
         times = (time.name for each in used for time in each.inputs)
         own = dict.fromkeys([*(name for name in names if name not in of_names), *times])
         found = tuple(field.name for field in fields_named(table, list(own)))
-        return cls(tuple(own), found, zone, absent, differences=used)
+        return cls(tuple(own), found, zone, absent, derived=used)
 
     def decode(self, arrays: Sequence[pa.Array]) -> Columns:
         """The columns of some rows; `DataError` for a column of another type."""
         named = zip(self.names, arrays, strict=True)
         found = {name: raw_column(name, array, self.zone, self.absent) for name, array in named}
         found |= {name: whole(name, found[name]) for name in self.whole}
-        return with_differences(found, self.differences)
+        return with_derived(found, self.derived)

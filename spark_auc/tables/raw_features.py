@@ -69,7 +69,7 @@ class RawFeatures:
                     f"{column.remedy}"
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
-        raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent, recipe.differences)
+        raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent, recipe.derived)
         return cls(recipe, replace(raw, whole=recipe.whole))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:

@@ -13,7 +13,8 @@ import spark_auc
 from spark_auc.app.cli import main
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.export.sql import to_sql
-from spark_auc.features.differences import Difference, differences_of, with_differences
+from spark_auc.features.derived import with_derived
+from spark_auc.features.differences import Difference, differences_of
 from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers, Text
 from spark_auc.features.recipe import Recipe
@@ -47,10 +48,10 @@ def trained():
 
 def test_the_difference_ranks_better_than_its_times(trained):
     recipe = trained.model.recipe
-    assert recipe.differences == (Difference("due", "sent"),)
+    assert Difference("due", "sent") in recipe.derived
     assert {column.name for column in recipe.numeric} >= {NAME, "x"}
     without = spark_auc.train(frame(), "y", features={"leaveOut": [NAME]})
-    assert without.model.recipe.differences == ()
+    assert Difference("due", "sent") not in without.model.recipe.derived
     assert trained.evaluation.auc > without.evaluation.auc + 0.02
 
 
@@ -80,7 +81,7 @@ def test_days_are_those_of_pandas():
     np.testing.assert_allclose(difference.of(times).values, expected, rtol=1e-15)
     valid = np.arange(100) % 2 == 0
     times["sent"] = times["sent"]._replace(validity=valid)
-    found = with_differences(times, [difference])[NAME].values
+    found = with_derived(times, [difference])[NAME].values
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected) | ~valid)
     assert difference.of_row(rows.iloc[1].to_dict(), "UTC") == pytest.approx(expected[1])
     assert np.isnan(difference.of_row({"due": rows.due[1], "sent": None}, "UTC"))
@@ -133,10 +134,11 @@ def test_trees_alone_read_columns_as_the_recipe_does(monkeypatch):
 
 def test_equal_times_and_names_that_are_taken_give_none():
     rows = frame().assign(due=lambda made: made.sent)
-    assert spark_auc.train(rows, "y").model.recipe.differences == ()
+    kinds = {each.KIND for each in spark_auc.train(rows, "y").model.recipe.derived}
+    assert "difference" not in kinds
     rows = frame().rename(columns={"x": NAME})
     recipe = spark_auc.train(rows, "y").model.recipe
-    assert recipe.differences == ()
+    assert "difference" not in {each.KIND for each in recipe.derived}
     assert NAME in {column.name for column in recipe.inputs}
     with pytest.raises(ConfigError, match="sent - due"):
         spark_auc.train(frame(), "y", features={"leaveOut": ["sent - due"]})
@@ -146,7 +148,7 @@ def test_a_recipe_reads_no_times_of_differences_that_it_has_not(trained):
     recipe = trained.model.recipe
     alone = replace(recipe, numeric=recipe.numeric[1:2], hashed=(), crosses=None)
     assert [column.name for column in alone.inputs] == ["x"]
-    assert alone.differences == ()
+    assert alone.derived == ()
     ranker = ServedRanker(LinearScorer(np.ones(alone.size), 0.0, 1, 0), alone)
     rows = frame(20, 7)[["x"]]
     scores = [ranker.score(row) for row in rows.to_dict("records")]
@@ -158,10 +160,10 @@ def test_a_stored_recipe_has_its_differences(trained):
     stored = to_json(recipe)
     assert from_json(stored) == recipe
     changed = json.loads(stored)
-    changed["differences"] = [{"later": "due"}]
+    changed["derived"] = [{"as": "difference", "later": "due"}]
     with pytest.raises(ModelFormatError, match="earlier"):
         from_json(json.dumps(changed))
-    changed["differences"] = [{"later": "due", "earlier": "x"}]
+    changed["derived"] = [{"as": "difference", "later": "due", "earlier": "x"}]
     changed["numeric"] = [
         {**c, "name": "due - x"} if c["name"] == NAME else c for c in changed["numeric"]
     ]
@@ -183,7 +185,7 @@ def test_onnx_subtracts_the_days():
         for name in ("spark_auc.export.onnx_model", "tests.export.test_onnx")
     )
     spline = Spline(NAME, "float", (0.0, 1.5, 10.0, 60.0))
-    recipe = Recipe((spline,), unit=False, differences=(Difference("due", "sent"),))
+    recipe = Recipe((spline,), unit=False, derived=(Difference("due", "sent"),))
     weights = np.array([0.5, -1.0, 2.0, 3.0, 0.7])
     served = ServedRanker(LinearScorer(weights, 0.0, 1, 0), recipe)
     rows = frame(50, 4)[["due", "sent"]]

@@ -66,17 +66,17 @@ def column_facts(
                 "note": role_of.get(name) or notes.get(name) or no_features,
             }
         )
-    for difference in fitted.recipe.differences:
-        name = fold(difference.name)
+    for derived in fitted.recipe.derived:
+        name = fold(derived.name)
         found.append(
             {
-                "name": difference.name,
+                "name": derived.name,
                 "type": "float",
                 "format": None,
                 "kinds": kinds.get(name, []),
                 "missing": counts.get(name),
                 "words": {},
-                "note": "days from one time to another",
+                "note": derived.NOTE,
             }
         )
     return found
