@@ -16,17 +16,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from spark_auc.core.moments.curves import PLAIN
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import ArrayRows, RowSource
 from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError, ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid
-from spark_auc.training.blocks import ADDITIVE, Blocks, Method, fitting, unions
+from spark_auc.training.blocks import Blocks, Method, fitting, unions
 from spark_auc.training.candidate_quadratics import (
     CandidateQuadratics,
     RowQuadratics,
     UnionMoments,
 )
+from spark_auc.training.costs import Work, steps_on_rows
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import to_columns
 from spark_auc.training.held_out import held_out_auc, held_out_deviations
@@ -39,10 +41,6 @@ _log = logging.getLogger(__name__)
 
 # Relative tolerance of penalties that are solved by passes over rows, and rank held-out rows only.
 _ROUGH = 1e-3
-# Most features beside which the smoothness of curves is chosen: decompositions of more take seconds
-# for each factor. On a table of 1,100 features, a choice by curves alone ranked .005 worse.
-_BESIDE = 1500
-_CURVES = Method(("curves",))
 
 
 def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -> MethodComparison:
@@ -112,7 +110,7 @@ class _Comparison:
     folds
         The balanced folds, and the settings of the solver.
     moments
-        The moments of the union; None without a block.
+        The moments of the union; None without a block, or where steps on the rows take less time.
     weights
         The best weights of the squared loss of each candidate in each fold.
     """
@@ -134,18 +132,22 @@ class _Comparison:
         left_out: Mapping[str, str],
         settings: MethodSettings,
     ) -> _Comparison:
-        """The comparison of some rows, after one pass over them."""
+        """The comparison of some rows, after one pass over them.
+
+        There are no moments where steps on the rows take less time.
+        """
         solver, moments = TrainingSettings(folds=settings.folds), None
-        if kept:
-            union = Method(tuple(kept)).columns(kept)
+        gathered = _gathered(rows, settings.wide_rows)
+        union = Method(tuple(kept)).columns(kept) if kept else np.zeros(0, dtype=np.int64)
+        work = Work(len(ridge_grid(1.0)), settings.folds.count)
+        by_steps = not isinstance(gathered, str) and steps_on_rows(
+            gathered.batches, union.size, work
+        )
+        if kept and not by_steps:
             part = _with_columns(rows, union)
-            if settings.curves.spans and ADDITIVE in kept and kept[ADDITIVE].size > _BESIDE:
-                alone = {_CURVES.name: settings.curves.features}
-                kept, blocks = {**kept, **alone}, {**blocks, **alone}
             inside = {name: np.searchsorted(union, columns) for name, columns in kept.items()}
             moments, folds = UnionMoments.of(part, inside, cross_validation_of(part, solver))
         else:
-            gathered = _gathered(rows, settings.wide_rows)
             if isinstance(gathered, str):
                 reasons = [f"{name}: {reason}" for name, reason in left_out.items()]
                 raise ResourceError("; ".join([*reasons, gathered]))
@@ -155,28 +157,32 @@ class _Comparison:
     def squared(self, methods: Sequence[Method]) -> dict[Method, MethodResult]:
         """The candidates with the squared loss; one pass measures all that have moments."""
         results: dict[Method, MethodResult] = {}
-        with_moments = [m for m in methods if not set(m.blocks) & set(self.left_out)]
-        if self.moments:
-            # Curves that are smooth alone are as smooth beside other features.
-            first = [_CURVES] if _CURVES.name in self.blocks else with_moments[:1]
-            found = self._measured(first, self.moments, self.folds, self.settings.smoothness)
-            smoothness = [r.selection.candidate.smoothness for r in found.values() if r.selection]
-            factors = tuple(s for s in smoothness if s) or self.settings.smoothness
-            others = [method for method in with_moments if method not in found]
-            results = found | self._measured(others, self.moments, self.folds, factors)
+        together = [m for m in methods if self.moments and not set(m.blocks) & set(self.left_out)]
+        alone = [[method] for method in methods if method not in together]
         gathered = _gathered(self.rows, self.settings.wide_rows)
-        for method in methods:
-            if method in results:
-                continue
-            if isinstance(gathered, str):
-                absent = [name for name in method.blocks if name in self.left_out]
-                reason = f"without {', '.join(absent)}: {self.left_out[absent[0]]}; {gathered}"
-                results[method] = self._result(method).without(reason)
+        factors = self.settings.smoothness
+        if len(factors) > 1 and not together and self.left_out:
+            factors = (PLAIN,)
+        for group in [together[:1], together[1:], *alone]:
+            if group and self.moments and group[0] in together:
+                found = self._measured(group, self.moments, self.folds, factors)
+            elif isinstance(gathered, str):
+                found = {method: self._without(method, gathered) for method in group}
             else:
                 quadratics = RowQuadratics(gathered, self.blocks, self.folds.held_out)
-                rough = replace(self.folds, tol=max(self.folds.tol, _ROUGH))
-                results |= self._measured([method], quadratics, rough, ())
+                tol = max(self.folds.tol, _ROUGH)
+                rough = replace(self.folds, tol=tol, level_of_left_out=logging.INFO)
+                found = self._measured(group, quadratics, rough, factors)
+            results |= found
+            # Curves that are smooth beside some features are as smooth beside others.
+            chosen = [r.selection.candidate.smoothness for r in found.values() if r.selection]
+            factors = tuple(s for s in chosen[:1] if s) or factors
         return {method: results[method] for method in methods}
+
+    def _without(self, method: Method, reason: str) -> MethodResult:
+        absent = [name for name in method.blocks if name in self.left_out]
+        reason = f"without {', '.join(absent)}: {self.left_out[absent[0]]}; {reason}"
+        return self._result(method).without(reason)
 
     def _result(self, method: Method) -> MethodResult:
         size = sum(self.blocks[name].size for name in method.blocks)

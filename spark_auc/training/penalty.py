@@ -13,6 +13,7 @@ import numpy as np
 from spark_auc.core.lockstep import Lockstep
 from spark_auc.core.memory import give_back
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.curves import PLAIN
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import fold_quadratics
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -90,9 +91,9 @@ def choose_penalty(
     timer = PhaseTimer()
     rows, features = gathered_occurring(rows, sampling, settings)
     selected = select_rows(rows, sampling, settings.work())
-    if settings.smoothness and not selected.has_matrix:
-        _log.info("the roughness of curves has no penalty, which needs a matrix of all features")
-        settings = replace(settings, smoothness=())
+    if len(settings.smoothness) > 1 and not (selected.has_matrix or selected.steps):
+        _log.info("without a matrix each smoothness takes passes of its own: taking %g", PLAIN)
+        settings = replace(settings, smoothness=(PLAIN,))
     sample = PenaltySample.of(selected, settings)
     if sample is None:
         problem, selection = _chosen(rows, selected, sampling, settings, timer)

@@ -180,7 +180,7 @@ class TrainingSettings:
 
     def work(self, candidate: Candidate | None = None) -> Work | None:
         """What is solved: a penalty, or all candidates in all folds; None if it needs a matrix."""
-        if self.keep_moments or (candidate is not None and candidate.smoothness is not None):
+        if self.keep_moments:
             return None
         if candidate is not None:
             return Work(has_l1=candidate.penalty.l1 > 0)
@@ -265,7 +265,7 @@ class MethodSettings:
     standardize
         Whether the penalty applies to columns of unit variance.
     curves, smoothness
-        See `TrainingSettings`. Candidates without moments have a ridge alone.
+        See `TrainingSettings`.
     hinge
         Whether the squared hinge is tried.
     without_hinge

@@ -11,7 +11,7 @@ from spark_auc.core.moments.curves import Curves, penalty
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.operator import operator_quadratic, pair_moments
 from spark_auc.core.row_source import ArrayRows
-from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.errors import ConfigError
 from spark_auc.solvers.path import solve
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.settings import HingeSettings
@@ -48,10 +48,24 @@ def test_the_solution_is_that_of_the_full_penalty(spans, smoothness):
     pairs = differences(rows)
     expected = np.linalg.solve(pairs.T @ pairs / len(pairs) + 0.7 * P, pairs.mean(axis=0))
     curves = Curves(spans)
-    loss = curves.quadratic(pair_moments(rows).quadratic(), smoothness)
-    solution = solve(loss, ElasticNet(0.0, 0.7), tol=1e-9, max_iter=100)
-    assert solution.converged
-    np.testing.assert_allclose(curves.weights(solution.w, smoothness), expected, rtol=1e-8)
+    matrix = pair_moments(rows).quadratic()
+    for plain in (matrix, operator_quadratic(rows, None)):
+        loss = curves.quadratic(plain, smoothness)
+        solution = solve(loss, ElasticNet(0.0, 0.7), tol=1e-9, max_iter=100)
+        assert solution.converged
+        np.testing.assert_allclose(curves.weights(solution.w, smoothness), expected, rtol=1e-8)
+
+
+def test_products_by_passes_are_those_of_the_matrix():
+    rows, curves = rows_of(12), Curves(((1, 4), (6, 5)))
+    matrix = curves.quadratic(pair_moments(rows).quadratic(), 3.0).Sigma
+    passes = curves.quadratic(operator_quadratic(rows, None), 3.0).Sigma
+    full, vectors = matrix.toarray(), np.random.default_rng(2).normal(size=(12, 3))
+    np.testing.assert_allclose(passes.matmat(vectors), full @ vectors, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(passes.diagonal(), matrix.diagonal(), rtol=1e-9)
+    some = np.array([0, 2, 7, 11])
+    found = passes.restricted(some).toarray()
+    np.testing.assert_allclose(found, full[np.ix_(some, some)], rtol=1e-9, atol=1e-9)
 
 
 def test_many_tiles_are_changed_as_one_matrix():
@@ -123,8 +137,6 @@ def test_without_a_smoothness_nothing_changes():
 def test_what_is_refused():
     with pytest.raises(ConfigError, match="without common features"):
         Curves(((0, 5), (4, 3)))
-    with pytest.raises(ResourceError, match="set smoothness to null"):
-        Curves(((0, 5),)).quadratic(operator_quadratic(rows_of(6), None), 1.0)
 
 
 def test_the_hinge_has_the_full_penalty_too():

@@ -218,10 +218,15 @@ def test_the_number_of_knots_suits_columns_and_rows(rows, columns, knots):
     assert {len(column.knots) for column in model.recipe.numeric} == {knots}
 
 
-def test_of_more_features_than_rows_curves_have_ridges(caplog):
-    caplog.set_level("INFO")
+def test_of_more_features_than_rows_curves_are_smooth_by_passes():
     numbers = np.random.default_rng(0).normal(size=(60, 90))
     made = pd.DataFrame(numbers, columns=[f"c{k}" for k in range(90)]).assign(y=numbers[:, 0] > 0)
-    model = fitted(made, {"numKnots": 40}, smoothness="auto")
-    assert model.summary.smoothness is None
-    assert "the roughness of curves has no penalty" in caplog.text
+    summary = fitted(made, {"numKnots": 40}, smoothness="auto").summary
+    assert summary.form == "rows"
+    assert summary.smoothness in (0.1, 1, 10, 100)
+
+
+def test_without_a_matrix_the_smoothness_is_1(monkeypatch):
+    monkeypatch.setattr("spark_auc.training.problem.fits_in_matrix", lambda rows: False)
+    summary = fitted(frame(), {"numKnots": 20}, smoothness="auto").summary
+    assert (summary.form, summary.smoothness) == ("rows", 1.0)

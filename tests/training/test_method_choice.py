@@ -17,6 +17,7 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.training import method_choice
 from spark_auc.training.blocks import Method, fitting, unions
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodComparison, MethodResult
@@ -291,27 +292,27 @@ def test_blocks_too_large_for_a_matrix_are_measured_from_rows(compared, largest)
     assert found.results[found.chosen].blocks == expected.results[expected.chosen].blocks
 
 
-def test_beside_many_features_the_smoothness_is_that_of_curves_alone(monkeypatch):
+def test_steps_on_rows_measure_as_moments_do(monkeypatch):
     rng = np.random.default_rng(4)
     x, word = rng.uniform(size=600), rng.integers(0, 30, 600)
     hats = np.maximum(0, 1 - np.abs(19 * x[:, None] - np.arange(20)))
     X = sparse.csr_matrix(np.hstack([hats, np.eye(30)[word]]))
     y = rng.random(600) < 1 / (1 + np.exp(-2 * np.sin(9 * x) - (word % 3 - 1)))
     batch = Batch(X, y, None, group=rng.integers(0, 2**63, 600).astype(np.uint64))
-    factors = (0.01, 0.1, 1.0, 10.0, 100.0)
+    rows, blocks = rows_of(batch, np.arange(50)), {"additive": np.arange(50)}
+    factors = (0.1, 1.0, 100.0)
     settings = MethodSettings(FOLDS, curves=Curves(((0, 20),)), smoothness=factors, hinge=False)
-
-    def chosen(features):
-        rows, blocks = rows_of(batch, np.arange(features)), {"additive": np.arange(features)}
-        return compare_methods(rows, blocks, settings).choice.selection
-
-    alone, beside = chosen(20).candidate.smoothness, chosen(50)
-    assert {c.smoothness for c in beside.candidates} == {*factors}
-    monkeypatch.setattr("spark_auc.training.method_choice._BESIDE", 49)
-    found = chosen(50)
-    assert {c.smoothness for c in found.candidates} == {alone}
-    same = [i for i, c in enumerate(beside.candidates) if c.smoothness == alone]
-    np.testing.assert_array_equal(found.auc, beside.auc[same])
+    found = []
+    for steps in (None, 400):
+        monkeypatch.setattr(method_choice, "steps_on_rows", lambda *_, steps=steps: steps)
+        found.append(compare_methods(rows, blocks, settings).choice.selection)
+    assert [c.smoothness for c in found[0].candidates] == [
+        c.smoothness for c in found[1].candidates
+    ]
+    assert {c.smoothness for c in found[1].candidates} == {*factors}
+    solved = [i for i, reason in enumerate(found[1].left_out) if reason is None]
+    assert len(solved) >= 60
+    np.testing.assert_allclose(found[1].auc[solved], found[0].auc[solved], atol=2e-3)
 
 
 def test_columns_that_occur_in_no_row_do_not_count():

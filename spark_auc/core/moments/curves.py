@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import linalg
 
-from spark_auc.core.moments.objective import Quadratic
+from spark_auc.core.moments.objective import Matrix, Quadratic
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.types import Float, Int
-from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.errors import ConfigError
 
 # Factors of the squared second differences of 24 heights, and of the squared heights.
 _ROUGHNESS, _KNOTS, _RIDGE = 10 / 3, 24, 0.1
+# The smoothness where several would take too long: each takes a decomposition or passes of its own.
+PLAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -122,25 +124,17 @@ class Curves:
         return out
 
     def quadratic(self, loss: Quadratic, smoothness: float | None) -> Quadratic:
-        """A quadratic of weights as one of their coordinates; the same without a smoothness.
-
-        Raises
-        ------
-        ResourceError
-            There is no matrix.
-        """
+        """A quadratic of weights as one of their coordinates; the same without a smoothness."""
         if smoothness is None or not self.spans:
             return loss
-        if not isinstance(loss.Sigma, SymmetricTiles):
-            raise ResourceError(
-                f"found {loss.dimension} features, expected few enough for their matrix, by which "
-                "the roughness of curves has a penalty; set smoothness to null"
-            )
-        columns = self._both_ways(loss.Sigma.columns(np.arange(self.end)), smoothness)
         # Rounding errors of an element of the matrix are at most the product of two of these.
         root = np.sqrt(np.maximum(loss.diagonal, 0.0))
         unit = self.sizes(root, smoothness)
-        Sigma = loss.Sigma.with_first(columns)
+        Sigma: Matrix
+        if isinstance(loss.Sigma, SymmetricTiles):
+            Sigma = self._of_coordinates(loss.Sigma, smoothness)
+        else:
+            Sigma = _Coordinates(loss.Sigma, self, smoothness)
         diagonal = Sigma.diagonal()
         varies = diagonal > 0
         blur = None
@@ -154,7 +148,13 @@ class Curves:
             mu=self.gradient(loss.mu, smoothness),
             blur=blur,
             mu_rounding=loss.mu_rounding * float(longest),
+            product_rounding=loss.product_rounding * float(longest),
         )
+
+    def _of_coordinates(self, Sigma: SymmetricTiles, smoothness: float) -> SymmetricTiles:
+        """A matrix of weights as one of their coordinates."""
+        columns = Sigma.columns(np.arange(self.end))
+        return Sigma.with_first(self._both_ways(columns, smoothness))
 
     def _both_ways(self, columns: Float, smoothness: float | None) -> Float:
         """The first columns ``(d, end)`` of a symmetric matrix of weights as of coordinates."""
@@ -171,6 +171,44 @@ class Curves:
             return
         for first, size in self.spans:
             yield slice(first, first + size), _inverse(size, smoothness)
+
+
+@dataclass(frozen=True, eq=False)
+class _Coordinates:
+    """A matrix of weights that is not formed, as one of their coordinates; see `Matrix`."""
+
+    Sigma: Matrix
+    curves: Curves
+    smoothness: float
+
+    @property
+    def dimension(self) -> int:
+        return self.Sigma.dimension
+
+    def matvec(self, vector: Float) -> Float:
+        product = self.Sigma.matvec(self.curves.weights(vector, self.smoothness))
+        return self.curves.gradient(product, self.smoothness)
+
+    def matmat(self, vectors: Float) -> Float:
+        products = self.Sigma.matmat(self.curves.weights(vectors, self.smoothness))
+        return self.curves.gradient(products, self.smoothness)
+
+    def diagonal(self) -> Float:
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> Float:
+        diagonal, features = self.Sigma.diagonal().copy(), self.curves.features
+        diagonal[features] = self.restricted(features).diagonal()
+        return diagonal
+
+    def restricted(self, features: Int) -> SymmetricTiles:
+        spans = [np.arange(first, first + size) for first, size in self.curves.spans]
+        whole = [span for span in spans if np.isin(span, features).any()]
+        every = np.unique(np.concatenate([features, *whole]))
+        curves = self.curves.of_columns(every)
+        matrix = curves._of_coordinates(self.Sigma.restricted(every), self.smoothness)
+        return matrix.restricted(np.searchsorted(every, features))
 
 
 def penalty(size: int, smoothness: float) -> Float:
