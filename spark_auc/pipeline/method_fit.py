@@ -8,7 +8,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
-from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import (
     ConfigError,
     ConvergenceError,
@@ -32,7 +31,7 @@ from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows, counted
 from spark_auc.tables.table import Table
 from spark_auc.training.blocks import ADDITIVE, LEAVES
-from spark_auc.training.method_result import MethodResult
+from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.raw_rows import RawRows
@@ -188,7 +187,7 @@ class MethodFit:
                 raise
             _log.warning("no candidates are compared: %s", error)
             return self.pipeline.fitted_with(table, _reduced(fitted, (ADDITIVE,)))
-        trees = self._trees(table, features, comparison.folds)
+        trees = self._trees(table, features, comparison)
         comparison = comparison.with_results(trees.results)
         chosen = comparison.choice
         candidate = trees.candidates.get(chosen.name)
@@ -207,8 +206,8 @@ class MethodFit:
         summary = replace(model.ranker.summary, selection=selection)
         return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
 
-    def _trees(self, table: Table, features: RawFeatures, folds: Folds) -> _Trees:
-        """The candidates whose trees grow from all rows, measured on the folds."""
+    def _trees(self, table: Table, features: RawFeatures, others: MethodComparison) -> _Trees:
+        """The candidates whose trees grow from all rows, measured on the folds of others."""
         if not self._grows:
             return _Trees({}, [])
         candidates = {each.name: each for each in tree_candidates(features.recipe)}
@@ -226,7 +225,8 @@ class MethodFit:
         if not types:
             without = [c.without("no column that trees can split") for c in candidates.values()]
             return _Trees(candidates, without)
-        results = measured(list(candidates.values()), raw, types, folds)
+        rival = others.choice
+        results = measured([*candidates.values()], raw, types, others.folds, rival)
         return _Trees(candidates, results, raw, types)
 
     def _raw_rows(self, table: Table, features: RawFeatures) -> RawRows:

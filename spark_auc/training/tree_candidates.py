@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -45,6 +46,8 @@ _log = logging.getLogger(__name__)
 # Above so many features, the moments of each fold cost more than all else: trees of more leaves
 # rank as they are, and have no other features beside them.
 _MOST_FEATURES = 3_000
+# Folds after which a candidate is left out if it is behind the best one on each of them.
+_TRIED = 2
 # Rows whose features are in memory at once for their scores.
 _AT_ONCE = 8_192
 
@@ -155,9 +158,15 @@ def tree_candidates(recipe: Recipe) -> list[TreeCandidate]:
 
 
 def measured(
-    candidates: Sequence[TreeCandidate], rows: RawRows, types: Mapping[str, str], folds: Folds
+    candidates: Sequence[TreeCandidate],
+    rows: RawRows,
+    types: Mapping[str, str],
+    folds: Folds,
+    rival: MethodResult | None = None,
 ) -> list[MethodResult]:
     """The held-out AUC of each candidate's penalties on each fold.
+
+    A candidate is left out after two folds if it is behind the best one before it on both.
 
     Parameters
     ----------
@@ -169,6 +178,8 @@ def measured(
         Types of the columns that trees may split, by name.
     folds
         The balanced folds; the rows of no fold train in all folds.
+    rival
+        The best of other candidates, measured on the same folds. Default: there are none.
 
     Raises
     ------
@@ -179,21 +190,22 @@ def measured(
     """
     fold = folds.of(Batch(np.empty((rows.y.size, 0)), rows.y, rows.weight, group=rows.groups))
     halves = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds.count)]
-    grown_before = dict[TreeCandidate, tuple[list[TreeLeaves], float]]()
+
+    @cache
+    def grown_in(growth: TreeCandidate, k: int) -> TreeLeaves:
+        return growth.grow(rows.take(halves[k][0]), types)
+
     results = []
     for candidate in candidates:
-        growth = replace(candidate, beside=False)
-        if growth not in grown_before:
-            start = time.process_time()
-            trees = [growth.grow(rows.take(fit), types) for fit, _ in halves]
-            grown_before[growth] = trees, time.process_time() - start
-        trees, seconds = grown_before[growth]
-        start = time.process_time()
-        result = _measured(candidate, rows, halves, trees)
-        seconds += time.process_time() - start
+        start, growth = time.process_time(), replace(candidate, beside=False)
+        trees = (grown_in(growth, k) for k in range(folds.count))
+        result = _measured(candidate, rows, halves, trees, rival)
+        seconds = time.process_time() - start
         results.append(replace(result, seconds=seconds))
         told = result.left_out or f"mean AUC {result.auc.mean():.4f}"
         _log.info("measured %s in %.1f s: %s", result.name, seconds, told)
+        if result.selection and (rival is None or result.auc.mean() > rival.auc.mean()):
+            rival = result
     return results
 
 
@@ -201,7 +213,8 @@ def _measured(
     candidate: TreeCandidate,
     rows: RawRows,
     halves: Sequence[tuple[Int, Int]],
-    trees: Sequence[TreeLeaves],
+    trees: Iterable[TreeLeaves],
+    rival: MethodResult | None,
 ) -> MethodResult:
     """The AUC of each penalty on each fold, with the trees of the other folds' rows."""
     result = MethodResult(candidate.name, candidate.blocks, "squared", 0)
@@ -244,6 +257,14 @@ def _measured(
         aucs.append(PairedAUC.of(scores, held_out.y, held_out.weight).auc)
         added.append(deviations(scores, held_out.y, held_out.weight, held_out.groups))
         nonzeros.append((W != 0).sum(axis=0))
+        if rival and k + 1 == _TRIED < len(halves):
+            tried = np.stack(aucs)
+            own, other = tried[:, tried.mean(axis=0).argmax()], rival.auc[:_TRIED]
+            if (own < other).all():
+                return result.without(
+                    f"its AUC is {own.mean():.4f} on {_TRIED} folds, that of {rival.name} "
+                    f"{other.mean():.4f}"
+                )
     auc, counts = np.stack(aucs, axis=1), np.mean(nonzeros, axis=0)
     if None not in left_out:
         return result.without(str(left_out[0]))

@@ -164,8 +164,8 @@ def test_the_final_weights_are_those_of_a_dense_system(prior):
 
 def test_labels_of_noise_have_no_auc():
     _, rows = raw(3, 1500, noise=True)
-    results = measured([SMALL, replace(SMALL, leaves=20)], rows, TYPES, Folds(5, 0))
-    for result in results:
+    for candidate in (SMALL, replace(SMALL, leaves=20)):
+        (result,) = measured([candidate], rows, TYPES, Folds(5, 0))
         assert np.abs(result.selection.mean - 0.5).max() < 0.06
 
 
@@ -184,3 +184,16 @@ def test_the_declared_candidates():
     assert [c.as_grown for c in candidates] == [False, False, True, True, True, False]
     assert [c.blocks for c in candidates] == [("leaves",)] * 5 + [("leaves", "additive")]
     assert len({c.name for c in candidates}) == 6
+
+
+def test_candidates_behind_on_two_folds_are_left_out():
+    (_, rows), folds = raw(1), Folds(5, 0)
+    (alone,) = measured([SMALL], rows, TYPES, folds)
+    higher = replace(alone.selection, auc=alone.selection.auc + 0.01)
+    better = replace(alone, name="a better one", selection=higher)
+    (result,) = measured([SMALL], rows, TYPES, folds, better)
+    assert result.selection is None
+    assert "on 2 folds, that of a better one" in result.left_out
+    (result,) = measured([SMALL], rows, TYPES, folds, replace(alone, name="as good"))
+    np.testing.assert_array_equal(result.selection.auc, alone.selection.auc)
+    assert result.left_out is None
