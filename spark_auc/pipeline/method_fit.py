@@ -24,7 +24,8 @@ from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.pipeline_fit import MOST_COMPARED_ROWS, PipelineFit
 from spark_auc.pipeline.ranker_fit import RankerFit
 from spark_auc.pipeline.ranker_settings import CONTRARY_TO_CHOICE
-from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
+from spark_auc.pipeline.recipe_estimator import RecipeFit
+from spark_auc.pipeline.recipe_ranker import reduced
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.raw_features import RawFeatures
@@ -177,7 +178,7 @@ class MethodFit:
             choice = comparison.choice
             if choice.blocks == again and choice.selection:
                 rejected, smoothness = comparison.rejected(), choice.selection.candidate.smoothness
-                fitted = _reduced(fitted, again)
+                fitted = reduced(fitted, again)
                 recipe, taught = fitted.recipe, None
                 features = replace(fitted.input_features(table), by_values=True)
                 found = *(table, ranker, features, blocks_of(recipe)), self._hinges
@@ -186,7 +187,7 @@ class MethodFit:
             if self._grows:
                 raise
             _log.warning("no candidates are compared: %s", error)
-            return self.pipeline.fitted_with(table, _reduced(fitted, (ADDITIVE,)))
+            return self.pipeline.fitted_with(table, reduced(fitted, (ADDITIVE,)))
         trees = self._trees(table, features, comparison)
         comparison = comparison.with_results(trees.results)
         chosen = comparison.choice
@@ -195,13 +196,13 @@ class MethodFit:
             made = candidate.recipe(candidate.grow(trees.rows, trees.types))
         else:
             made = of_blocks(recipe, chosen.blocks)
-        reduced = fitted.replaced(made, fitted.drift and fitted.drift.for_recipe(made))
+        whole = fitted.replaced(made, fitted.drift and fitted.drift.for_recipe(made))
         # The groups of rows are those of all columns, by which trees and folds know them.
         features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
         assert chosen.selection is not None
         penalty = chosen.selection.candidate
         trained = self._trained(table, features, chosen.loss, penalty, candidate)
-        model = self.pipeline.pipeline_model(trained, reduced)
+        model = self.pipeline.pipeline_model(trained, whole)
         selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
         summary = replace(model.ranker.summary, selection=selection)
         return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
@@ -299,9 +300,3 @@ class MethodFit:
             of_squared = TrainingSettings(standardize=False, curves=curves).of(penalty)
             result = train(rows, replace(of_squared, chosen=False))
         return estimator.made(result, columns)
-
-
-def _reduced(model: RecipeModel, blocks: Collection[str]) -> RecipeModel:
-    """A recipe with some of its blocks."""
-    recipe = of_blocks(model.recipe, blocks)
-    return model.replaced(recipe, model.drift and model.drift.for_recipe(recipe))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from spark_auc.pipeline.recipe_ranker import (
     check_choices,
     named_by_tokens,
     recipe_for,
+    reduced,
     suited,
     with_head,
 )
@@ -26,13 +27,14 @@ from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.tables.features import Features
 from spark_auc.tables.rows import counted
 from spark_auc.tables.table import Table
-from spark_auc.training.blocks import ADDITIVE, CROSSES, PAIRS
+from spark_auc.training.blocks import ADDITIVE, CROSSES, LEAVES, PAIRS
 from spark_auc.training.method_result import MethodComparison
 
 M = TypeVar("M")
 
 _log = logging.getLogger(__name__)
 
+_BLOCKS = frozenset({ADDITIVE, PAIRS, CROSSES, LEAVES})
 # Most pairs of columns that are tried.
 _PAIRS = 60
 # Most rows of which features and trees are compared.
@@ -187,9 +189,9 @@ class PipelineFit:
             comparison = compared(table, self.ranker, features, blocks, False)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             _log.warning("pairs and crosses of columns are left out: %s", error)
-            return _without(whole, self._free), None
+            return reduced(whole, _BLOCKS.difference(self._free)), None
         left_out = [name for name in free if name not in comparison.choice.blocks]
-        return _without(whole, left_out), comparison.beside(fixed)
+        return reduced(whole, _BLOCKS.difference(left_out)), comparison.beside(fixed)
 
     def _fitted(self, table: Table, recipe: RecipeModel | None = None) -> Any:
         """The pipeline of a recipe."""
@@ -224,15 +226,3 @@ class PipelineFit:
             return None
         most = _PAIRS if candidates and PAIRS in self._free else None
         return recipe_for(self.ranker, table, self.recipe, most)
-
-
-def _without(model: RecipeModel, names: Collection[str]) -> RecipeModel:
-    """A recipe without its pairs, crosses or both; the same object if it has none of them."""
-    recipe = model.recipe
-    pairs = () if PAIRS in names else recipe.pairs
-    crosses = None if CROSSES in names else recipe.crosses
-    if (pairs, crosses) == (recipe.pairs, recipe.crosses):
-        return model
-    chosen_by = recipe.chosen_by if pairs or crosses else None
-    made = replace(recipe, pairs=pairs, crosses=crosses, chosen_by=chosen_by)
-    return model.replaced(made, model.drift and model.drift.for_recipe(made))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_blocks import of_blocks
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.pipeline.prior_settings import NamedWeights
 from spark_auc.pipeline.ranker_fit import RankerFit, RankerModel
@@ -38,6 +40,14 @@ def suited(ranker: R, recipe: RecipeFit | RecipeModel | None) -> R:
     if ranker.isSet("standardization"):
         return ranker
     return ranker.with_values(standardization=False)
+
+
+def reduced(model: RecipeModel, blocks: Collection[str]) -> RecipeModel:
+    """A recipe with some of its blocks; the same object if it has no others."""
+    recipe = of_blocks(model.recipe, blocks)
+    if recipe == model.recipe:
+        return model
+    return model.replaced(recipe, model.drift and model.drift.for_recipe(recipe))
 
 
 def with_head(recipe: M, ranker: RankerModel) -> M:
