@@ -31,6 +31,7 @@ from spark_auc.pipeline.recipe_trees import read_trees, with_columns_of_trees, w
 from spark_auc.pipeline.settings import LabelSettings
 from spark_auc.pipeline.tree_growth import TreeGrowth
 from spark_auc.pipeline.tree_settings import grows_from_all, tree_settings
+from spark_auc.tables.names import folding
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table, fields_by_name, fields_named, own_names
 from spark_auc.tables.text_types import readings_of
@@ -221,9 +222,12 @@ class RecipeFit(HasSettings):
         free, taken = [name for name in times if name not in kinds], table.schema.names
         derived = *differences_of(times, taken), *calendar_days_of(free, taken)
         made: dict[str, Derived] = {each.name: each for each in derived}
+        one_case = folding(exact=table.exact_names)
+        without, names_made = {one_case(name) for name in unused}, {one_case(name) for name in made}
         # Of columns that are left out, there may be several of one name.
-        fields_named(table, [name for name in unused if not (lookup(name) or name in made)])
-        used = [name for name in made if name not in unused]
+        known = [name for name in unused if lookup(name) or one_case(name) in names_made]
+        fields_named(table, [name for name in unused if name not in known])
+        used = [name for name in made if one_case(name) not in without]
         types |= dict.fromkeys(used, "float")
         settings["derived"] = tuple(made[name] for name in used)
         plan = AutoPlan.of_schema(types, kinds, **settings)

@@ -86,6 +86,15 @@ class Selection:
         """The chosen penalty."""
         return self.candidates[self.chosen]
 
+    def weaker_left_out(self, candidate: Candidate) -> int:
+        """Number of penalties weaker than a candidate, if all of them were left out; else 0."""
+        weaker = [
+            reason
+            for c, reason in zip(self.candidates, self.left_out, strict=True)
+            if c.regParam < candidate.regParam and c.smoothness == candidate.smoothness
+        ]
+        return len(weaker) if all(weaker) else 0
+
     def without(self, reason: str, *, one_standard_error: bool) -> Selection | None:
         """The selection with the chosen penalty left out; None if no other penalty remains.
 

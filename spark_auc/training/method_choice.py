@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from spark_auc.core.moments.curves import PLAIN
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import ArrayRows, RowSource
 from spark_auc.core.types import Float, Int
@@ -34,7 +33,7 @@ from spark_auc.training.fold_rows import to_columns
 from spark_auc.training.held_out import held_out_auc, held_out_deviations
 from spark_auc.training.hinge_candidates import HingeFolds
 from spark_auc.training.method_result import MethodComparison, MethodResult
-from spark_auc.training.penalty import cross_validation_of, histogram_bins
+from spark_auc.training.penalty import cross_validation_of, histogram_bins, warn_of_weaker
 from spark_auc.training.settings import MethodSettings, TrainingSettings
 
 _log = logging.getLogger(__name__)
@@ -77,15 +76,23 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
         kept, left_out = fitting(blocks, rows.memory, parts, largest)
     for name, reason in left_out.items():
         _log.info("the block %s has no moments: %s", name, reason)
-    compared = _Comparison.of(rows, blocks, kept, left_out, settings)
     names = dict.fromkeys([*unions(tuple(blocks)), *unions(tuple(kept))])
-    squared = compared.squared([Method(name) for name in names])
+    methods = [Method(name) for name in names]
+    compared = _Comparison.of(rows, blocks, kept, left_out, settings)
+    squared = compared.squared(methods)
+    fit = [squared[method] for method in methods if {*method.blocks} <= {*kept}]
+    if compared.moments is None and any(map(_unsolved, fit)):
+        _log.info("making the matrix, to solve the penalties that steps on the rows did not")
+        compared = _Comparison.of(rows, blocks, kept, left_out, settings, by_steps=False)
+        squared = compared.squared(methods)
     comparison = MethodComparison(tuple(squared.values()), compared.folds.held_out)
     if not comparison.measured:
         raise ConvergenceError(f"found no candidate solved: {comparison.results[0].left_out}")
     if settings.hinge and comparison.choice.blocks != settings.without_hinge:
         comparison = comparison.with_results([compared.hinge(comparison.choice)])
     chosen = comparison.choice
+    if chosen.selection:
+        warn_of_weaker(chosen.selection)
     _log.info(
         "chose %s: mean AUC %.4f on the held-out folds that chose it",
         *(chosen.name, chosen.auc.mean()),
@@ -131,19 +138,19 @@ class _Comparison:
         kept: Blocks,
         left_out: Mapping[str, str],
         settings: MethodSettings,
+        by_steps: bool = True,
     ) -> _Comparison:
         """The comparison of some rows, after one pass over them.
 
-        There are no moments where steps on the rows take less time.
+        With ``by_steps`` there are no moments where steps on the rows take less time.
         """
         solver, moments = TrainingSettings(folds=settings.folds), None
         gathered = _gathered(rows, settings.wide_rows)
         union = Method(tuple(kept)).columns(kept) if kept else np.zeros(0, dtype=np.int64)
         work = Work(len(ridge_grid(1.0)), settings.folds.count)
-        by_steps = not isinstance(gathered, str) and steps_on_rows(
-            gathered.batches, union.size, work
-        )
-        if kept and not by_steps:
+        if by_steps and not isinstance(gathered, str):
+            by_steps = bool(steps_on_rows(gathered.batches, union.size, work))
+        if kept and not (by_steps and isinstance(gathered, ArrayRows)):
             part = _with_columns(rows, union)
             inside = {name: np.searchsorted(union, columns) for name, columns in kept.items()}
             moments, folds = UnionMoments.of(part, inside, cross_validation_of(part, solver))
@@ -161,8 +168,8 @@ class _Comparison:
         alone = [[method] for method in methods if method not in together]
         gathered = _gathered(self.rows, self.settings.wide_rows)
         factors = self.settings.smoothness
-        if len(factors) > 1 and not together and self.left_out:
-            factors = (PLAIN,)
+        if factors and not together and self.left_out:
+            factors = self.settings.curves.without_matrix(factors)
         for group in [together[:1], together[1:], *alone]:
             if group and self.moments and group[0] in together:
                 found = self._measured(group, self.moments, self.folds, factors)
@@ -276,6 +283,12 @@ class _Comparison:
         )
         result = replace(result, seconds=time.process_time() - start)
         return result.without(found) if isinstance(found, str) else result.measured(*found)
+
+
+def _unsolved(result: MethodResult) -> bool:
+    """Whether a weaker penalty than those that were solved may rank better."""
+    selection = result.selection
+    return not selection or selection.weaker_left_out(selection.candidate) > 0
 
 
 def _with_columns(rows: RowSource, columns: Int) -> RowSource:

@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 # Fewest knots of a column of a pair. Of two tables with many pairs, 45 of 5 to 7 knots ranked .002
 # to .004 better than 20 of 8 knots, and fewer cells take less time.
 _FEWEST = 4
+# Fewest features that there is room for: 16 pairs of 8 knots each.
+_ROOM = 1024
 
 
 def with_pairs(
@@ -35,7 +37,7 @@ def with_pairs(
     """The recipe with the pairs of numeric columns whose interaction adds most to single columns.
 
     Knots of the pairs are quantiles of the rows, 8 of each column, or as many, from 4 on, as give
-    all pairs and single columns at most 2,048 features.
+    all pairs and columns of numbers at most 2,048 features; 16 pairs have 8 in any case.
 
     Parameters
     ----------
@@ -75,7 +77,8 @@ def with_pairs(
             len(candidates.columns),
             count,
         )
-    room, gains = LARGEST_FACTORISED - recipe.dimension, [gain for _, gain in best]
+    gains = [gain for _, gain in best]
+    room = max(LARGEST_FACTORISED - recipe.starts[len(recipe.numeric)], _ROOM)
     for hats in range(HATS, _FEWEST - 1, -1):
         pairs = PairCandidates.of(recipe, state, hats).pairs(gains)
         if sum(pair.size for pair in pairs) <= room:

@@ -13,7 +13,6 @@ import numpy as np
 from spark_auc.core.lockstep import Lockstep
 from spark_auc.core.memory import give_back
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.moments.curves import PLAIN
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import fold_quadratics
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -91,9 +90,8 @@ def choose_penalty(
     timer = PhaseTimer()
     rows, features = gathered_occurring(rows, sampling, settings)
     selected = select_rows(rows, sampling, settings.work())
-    if len(settings.smoothness) > 1 and not (selected.has_matrix or selected.steps):
-        _log.info("without a matrix each smoothness takes passes of its own: taking %g", PLAIN)
-        settings = replace(settings, smoothness=(PLAIN,))
+    if settings.smoothness and not (selected.has_matrix or selected.steps):
+        settings = replace(settings, smoothness=settings.curves.without_matrix(settings.smoothness))
     sample = PenaltySample.of(selected, settings)
     if sample is None:
         problem, selection = _chosen(rows, selected, sampling, settings, timer)
@@ -109,12 +107,7 @@ def choose_penalty(
         selection.mean[selection.chosen],
         selection.standard_error[selection.chosen],
     )
-    if weaker := _weaker_left_out(selection, selection.candidate):
-        _log.warning(
-            "the penalty chosen is the weakest of those solved, and %d weaker ones were left out: "
-            "a weaker one could rank better; set regParam to a few weaker values",
-            weaker,
-        )
+    warn_of_weaker(selection)
     return PenaltyChoice(problem, selection, timer.seconds, features)
 
 
@@ -128,7 +121,7 @@ def _chosen(
     """`_choice`, again with a matrix where steps on the rows left weak penalties out."""
     try:
         problem, selection = _choice(rows, selected, settings, timer)
-        if selected.steps is None or not _weaker_left_out(selection, _best(selection)):
+        if selected.steps is None or not selection.weaker_left_out(_best(selection)):
             return problem, selection
     except ConvergenceError:
         if selected.steps is None:
@@ -194,14 +187,14 @@ def _best(selection: Selection) -> Candidate:
     return selection.candidates[int(np.nanargmax(selection.mean))]
 
 
-def _weaker_left_out(selection: Selection, candidate: Candidate) -> int:
-    """Number of weaker penalties, if all of them were left out; else 0."""
-    weaker = [
-        reason
-        for c, reason in zip(selection.candidates, selection.left_out, strict=True)
-        if c.regParam < candidate.regParam and c.smoothness == candidate.smoothness
-    ]
-    return len(weaker) if all(weaker) else 0
+def warn_of_weaker(selection: Selection) -> None:
+    """Warn where the weakest of the penalties that were solved is chosen."""
+    if weaker := selection.weaker_left_out(selection.candidate):
+        _log.warning(
+            "the penalty chosen is the weakest of those solved, and %d weaker ones were left out: "
+            "a weaker one could rank better; set regParam to a few weaker values",
+            weaker,
+        )
 
 
 def in_memory(

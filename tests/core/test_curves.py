@@ -11,7 +11,7 @@ from spark_auc.core.moments.curves import Curves, penalty
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.operator import operator_quadratic, pair_moments
 from spark_auc.core.row_source import ArrayRows
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.path import solve
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.settings import HingeSettings
@@ -137,6 +137,16 @@ def test_without_a_smoothness_nothing_changes():
 def test_what_is_refused():
     with pytest.raises(ConfigError, match="without common features"):
         Curves(((0, 5), (4, 3)))
+
+
+def test_without_a_matrix_there_is_one_factor_and_few_heights():
+    few, many = Curves(((0, 5),)), Curves(((0, 1000), (1000, 1049)))
+    assert few.without_matrix((0.1, 1.0, 10.0)) == (1.0,)
+    assert few.without_matrix((7.0,)) == (7.0,)
+    assert many.without_matrix((7.0,)) == ()
+    loss = operator_quadratic(rows_of(2049, 20), None)
+    with pytest.raises(ResourceError, match=r"2049 heights.*at most 2048.*lower numKnots"):
+        many.quadratic(loss, 1.0)
 
 
 def test_the_hinge_has_the_full_penalty_too():

@@ -292,7 +292,7 @@ def test_blocks_too_large_for_a_matrix_are_measured_from_rows(compared, largest)
     assert found.results[found.chosen].blocks == expected.results[expected.chosen].blocks
 
 
-def test_steps_on_rows_measure_as_moments_do(monkeypatch):
+def test_steps_on_rows_measure_as_moments_do(monkeypatch, caplog):
     rng = np.random.default_rng(4)
     x, word = rng.uniform(size=600), rng.integers(0, 30, 600)
     hats = np.maximum(0, 1 - np.abs(19 * x[:, None] - np.arange(20)))
@@ -313,6 +313,11 @@ def test_steps_on_rows_measure_as_moments_do(monkeypatch):
     solved = [i for i, reason in enumerate(found[1].left_out) if reason is None]
     assert len(solved) >= 60
     np.testing.assert_allclose(found[1].auc[solved], found[0].auc[solved], atol=2e-3)
+    monkeypatch.setattr("spark_auc.solvers.ridge_path._LONGEST", 4)
+    caplog.set_level("INFO")
+    again = compare_methods(rows, blocks, settings).choice.selection
+    assert "making the matrix" in caplog.text
+    np.testing.assert_array_equal(again.auc, found[0].auc)
 
 
 def test_columns_that_occur_in_no_row_do_not_count():

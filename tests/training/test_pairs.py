@@ -1,6 +1,7 @@
 """The choice of pairs for a recipe, from rows in memory."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,3 +120,21 @@ def test_two_columns_have_one_pair_and_one_has_none():
     assert names(paired_by(fitted(two), two, y, count=50)) == [("x1", "x2")]
     one = {name: columns[name] for name in ("x1", "constant")}
     assert paired_by(fitted(one), one, y).pairs == ()
+
+
+def test_knots_are_fewer_where_pairs_are_many(monkeypatch):
+    columns, y, _ = table(6000, 1.5)
+    recipe = replace(fitted(columns, unit=False), dimension=2**18)
+
+    def knots():
+        paired = paired_by(recipe, columns, y, count=1)
+        return [[len(column.knots) for column in pair.columns] for pair in paired.pairs]
+
+    # Tokens, of which most occur in no row, do not count.
+    assert knots() == [[8, 8]]
+    monkeypatch.setattr("spark_auc.training.pairs._ROOM", 40)
+    monkeypatch.setattr("spark_auc.training.pairs.LARGEST_FACTORISED", 40)
+    assert knots() == [[6, 6]]
+    monkeypatch.setattr("spark_auc.training.pairs._ROOM", 2)
+    monkeypatch.setattr("spark_auc.training.pairs.LARGEST_FACTORISED", 2)
+    assert knots() == [[4, 4]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -12,12 +13,15 @@ from scipy import linalg
 from spark_auc.core.moments.objective import Matrix, Quadratic
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.types import Float, Int
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ResourceError
+
+_log = logging.getLogger(__name__)
 
 # Factors of the squared second differences of 24 heights, and of the squared heights.
 _ROUGHNESS, _KNOTS, _RIDGE = 10 / 3, 24, 0.1
-# The smoothness where several would take too long: each takes a decomposition or passes of its own.
-PLAIN = 1.0
+# The smoothness without a matrix, where each takes passes of its own; and most heights of curves,
+# whose own matrix is formed all the same.
+PLAIN, MOST_HEIGHTS = 1.0, 2048
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,23 @@ class Curves:
         numbers = [np.arange(first, first + size) for first, size in self.spans]
         return np.concatenate([np.zeros(0, dtype=np.int64), *numbers])
 
+    def without_matrix(self, factors: tuple[float, ...]) -> tuple[float, ...]:
+        """The factors of the smoothness to try where no matrix of all features is formed.
+
+        Several take passes of their own, and many heights a matrix.
+        """
+        if self.features.size > MOST_HEIGHTS:
+            _log.info(
+                "the roughness of curves has no penalty: found %d heights, expected at most %d "
+                "without a matrix of all features",
+                *(self.features.size, MOST_HEIGHTS),
+            )
+            return ()
+        if len(factors) < 2:
+            return factors
+        _log.info("without a matrix each smoothness takes passes of its own: taking %g", PLAIN)
+        return (PLAIN,)
+
     def of_columns(self, columns: Int) -> Curves:
         """The blocks whose features are all among ``columns`` ``(d,)``, ascending, by their places.
 
@@ -124,7 +145,13 @@ class Curves:
         return out
 
     def quadratic(self, loss: Quadratic, smoothness: float | None) -> Quadratic:
-        """A quadratic of weights as one of their coordinates; the same without a smoothness."""
+        """A quadratic of weights as one of their coordinates; the same without a smoothness.
+
+        Raises
+        ------
+        ResourceError
+            There is no matrix, and the curves have more than 2,048 heights.
+        """
         if smoothness is None or not self.spans:
             return loss
         # Rounding errors of an element of the matrix are at most the product of two of these.
@@ -133,6 +160,12 @@ class Curves:
         Sigma: Matrix
         if isinstance(loss.Sigma, SymmetricTiles):
             Sigma = self._of_coordinates(loss.Sigma, smoothness)
+        elif self.features.size > MOST_HEIGHTS:
+            raise ResourceError(
+                f"found {self.features.size} heights of curves among {loss.dimension} features, "
+                f"expected at most {MOST_HEIGHTS} without a matrix of all features; lower "
+                "numKnots, or set smoothness to null"
+            )
         else:
             Sigma = _Coordinates(loss.Sigma, self, smoothness)
         diagonal = Sigma.diagonal()
