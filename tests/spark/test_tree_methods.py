@@ -93,9 +93,12 @@ def test_held_out_aucs_are_those_of_arrays(model, drawn):
     folds = Folds(5, 2).assigned(GroupCounts.zero(10_000).update(batch))
     results = measured(first, rows, TYPES, folds)
     listed = {each["name"]: each for each in told["candidates"]}
+    assert sum(result.selection is not None for result in results) >= 2
     for result in results:
-        assert listed[result.name]["folds"] == pytest.approx(result.auc.tolist(), abs=1e-6)
+        assert listed[result.name]["leftOut"] == result.left_out
         assert listed[result.name]["seconds"] > 0
+        if result.selection:
+            assert listed[result.name]["folds"] == pytest.approx(result.auc.tolist(), abs=1e-6)
 
 
 def test_a_stored_model_scores_without_lightgbm(model, df, tmp_path, monkeypatch):
@@ -148,6 +151,7 @@ def test_equal_rows_and_keys_are_in_one_fold(spark, ranker):
     told = MethodEstimator(RecipeEstimator(**RECIPE), keyed).fitted(SparkTable(df))
     candidates = told.ranker.summary.selection["methods"]["candidates"]
     measured_ones = [candidate for candidate in candidates if candidate["auc"]]
-    assert len(measured_ones) >= 6
+    # Trees that are behind on two folds are left out.
+    assert len(measured_ones) >= 4
     for candidate in measured_ones:
         assert candidate["auc"] < 0.65, candidate["name"]
