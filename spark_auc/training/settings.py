@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.moments.curves import Curves
+from spark_auc.core.moments.curves import MOST_HEIGHTS, Curves
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
@@ -180,7 +180,8 @@ class TrainingSettings:
 
     def work(self, candidate: Candidate | None = None) -> Work | None:
         """What is solved: a penalty, or all candidates in all folds; None if it needs a matrix."""
-        if self.keep_moments:
+        smoothness = candidate.smoothness if candidate else self.smoothness
+        if self.keep_moments or (smoothness and self.curves.features.size > MOST_HEIGHTS):
             return None
         if candidate is not None:
             return Work(has_l1=candidate.penalty.l1 > 0)
