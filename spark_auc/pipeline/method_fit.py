@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
+from spark_auc.core.row_source import RowSource
 from spark_auc.errors import (
     ConfigError,
     ConvergenceError,
@@ -33,17 +34,17 @@ from spark_auc.tables.rows import TableRows, counted
 from spark_auc.tables.table import Table
 from spark_auc.training.blocks import ADDITIVE, LEAVES
 from spark_auc.training.method_result import MethodComparison, MethodResult
-from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.raw_rows import RawRows
+from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import HingeSettings, TrainingSettings
 from spark_auc.training.summary import TrainingSummary
 from spark_auc.training.train import train
 from spark_auc.training.tree_candidates import (
+    CANDIDATES,
     TreeCandidate,
     measured,
     train_grown,
-    tree_candidates,
 )
 
 _log = logging.getLogger(__name__)
@@ -193,15 +194,14 @@ class MethodFit:
         chosen = comparison.choice
         candidate = trees.candidates.get(chosen.name)
         if candidate and trees.rows:
-            made = candidate.recipe(candidate.grow(trees.rows, trees.types))
-        else:
-            made = of_blocks(recipe, chosen.blocks)
+            recipe = replace(recipe, trees=candidate.grow(trees.rows, trees.types))
+        made = of_blocks(recipe, chosen.blocks)
         whole = fitted.replaced(made, fitted.drift and fitted.drift.for_recipe(made))
         # The groups of rows are those of all columns, by which trees and folds know them.
         features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
         assert chosen.selection is not None
         penalty = chosen.selection.candidate
-        trained = self._trained(table, features, chosen.loss, penalty, candidate)
+        trained = self._trained(table, features, chosen.loss, penalty)
         model = self.pipeline.pipeline_model(trained, whole)
         selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
         summary = replace(model.ranker.summary, selection=selection)
@@ -211,12 +211,14 @@ class MethodFit:
         """The candidates whose trees grow from all rows, measured on the folds of others."""
         if not self._grows:
             return _Trees({}, [])
-        candidates = {each.name: each for each in tree_candidates(features.recipe)}
+        candidates = {each.name: each for each in CANDIDATES}
+        linear = others.choice
+        absent = [each.result(linear) for each in CANDIDATES]
         try:
             raw = self._raw_rows(table, features)
         except (MissingPackageError, ResourceError) as error:
             _log.warning("no trees grow from all rows: %s", error)
-            return _Trees(candidates, [c.without(str(error)) for c in candidates.values()])
+            return _Trees(candidates, [result.without(str(error)) for result in absent])
         types = {
             column.name: column.type
             for column in features.recipe.own_columns
@@ -224,10 +226,9 @@ class MethodFit:
             if isinstance(raw.columns[column.name], Text) == (column.type == "text")
         }
         if not types:
-            without = [c.without("no column that trees can split") for c in candidates.values()]
+            without = [result.without("no column that trees can split") for result in absent]
             return _Trees(candidates, without)
-        rival = others.choice
-        results = measured([*candidates.values()], raw, types, others.folds, rival)
+        results = measured(CANDIDATES, raw, types, others.folds, features.recipe, linear)
         return _Trees(candidates, results, raw, types)
 
     def _raw_rows(self, table: Table, features: RawFeatures) -> RawRows:
@@ -263,16 +264,16 @@ class MethodFit:
             Of the ranker of the fit.
         """
         methods, recipe = (summary.selection or {})["methods"], features.recipe
-        chosen, candidate = methods["candidates"][methods["chosen"]], None
-        if recipe.trees and recipe.trees.grown is None:
-            named = {each.name: each for each in tree_candidates(recipe)}
-            candidate = named.get(chosen["name"])
+        chosen, candidates = (
+            methods["candidates"][methods["chosen"]],
+            {c.name: c for c in CANDIDATES},
+        )
+        candidate = candidates.get(chosen["name"])
         if candidate and recipe.trees:
             raw = self._raw_rows(table, features)
             recipe = replace(recipe, trees=candidate.grow(raw, recipe.trees.types))
         features = replace(features, recipe=recipe).for_training(of_fit=True, by_values=True)
-        penalty = summary.candidate
-        return recipe, self._trained(table, features, chosen["loss"], penalty, candidate)
+        return recipe, self._trained(table, features, chosen["loss"], summary.candidate)
 
     def _trained(
         self,
@@ -280,7 +281,6 @@ class MethodFit:
         features: RawFeatures,
         loss: str,
         penalty: Candidate,
-        candidate: TreeCandidate | None,
     ) -> Any:
         """A candidate, trained with its penalty on all rows that it may train on."""
         values: dict[str, Any] = dict(self.ranker.values())
@@ -290,13 +290,16 @@ class MethodFit:
         # The key says which rows grew trees.
         columns = estimator.resolved(table, features, values["keyCol"])
         rows, curves = TableRows.of(table, columns), features.recipe.curves
-        if candidate:
-            result = train_grown(rows, candidate, penalty, Prior.of_trees(features.recipe))
-        elif loss == "hinge":
-            settings = HingeSettings(penalty.regParam, standardize=False, curves=curves)
-            settings = replace(settings, smoothness=penalty.smoothness)
-            result = train_hinge(rows, settings)
-        else:
+
+        def linear(rows: RowSource) -> TrainingResult:
+            if loss == "hinge":
+                settings = HingeSettings(penalty.regParam, standardize=False, curves=curves)
+                return train_hinge(rows, replace(settings, smoothness=penalty.smoothness))
             of_squared = TrainingSettings(standardize=False, curves=curves).of(penalty)
-            result = train(rows, replace(of_squared, chosen=False))
+            return train(rows, replace(of_squared, chosen=False))
+
+        if penalty.trees is None:
+            result = linear(rows)
+        else:
+            result = train_grown(rows, features.recipe, penalty, linear)
         return estimator.made(result, columns)

@@ -17,18 +17,22 @@ class Candidate:
     """A candidate penalty, in Spark ML's Params, and whether its centre is the prior or 0.
 
     Its smoothness is that of `spark_auc.core.moments.curves.Curves`; None where their roughness has
-    no penalty.
+    no penalty. ``trees`` is the share of trees in a sum of their scores and those of the weights
+    (`spark_auc.training.tree_candidates`); None without trees as they grew.
     """
 
     regParam: float
     elasticNetParam: float
     prior: bool = False
     smoothness: float | None = None
+    trees: float | None = None
 
     def __str__(self) -> str:
         words = f"regParam {self.regParam:.4g}, elasticNetParam {self.elasticNetParam:.4g}"
         if self.smoothness is not None:
             words += f", smoothness {self.smoothness:g}"
+        if self.trees is not None:
+            words += f", share of trees {self.trees:g}"
         return f"{words}, centred at the prior" if self.prior else words
 
     @property
@@ -123,6 +127,7 @@ class Selection:
 
         has_prior = any(c.prior for c in self.candidates)
         is_smooth = any(c.smoothness is not None for c in self.candidates)
+        has_trees = any(c.trees is not None for c in self.candidates)
         rows = [
             {
                 "regParam": c.regParam,
@@ -134,6 +139,7 @@ class Selection:
                 "leftOut": reason,
                 **({"prior": c.prior} if has_prior else {}),
                 **({"smoothness": c.smoothness} if is_smooth else {}),
+                **({"trees": c.trees} if has_trees else {}),
             }
             for c, mean, error, nonzeros, by_fold, reason in zip(
                 self.candidates,
@@ -173,9 +179,9 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
     mean = auc.mean(axis=1)
     tied = np.flatnonzero(mean >= np.nanmax(mean) - TIE).tolist()
 
-    def strength(i: int) -> tuple[bool, float, float]:
+    def strength(i: int) -> tuple[bool, float, float, float]:
         found = candidates[i]
-        return not found.prior, found.smoothness or 0.0, found.regParam
+        return not found.prior, found.smoothness or 0.0, found.regParam, -(found.trees or 0.0)
 
     best = max(tied, key=strength)
     if not one_standard_error:

@@ -57,8 +57,8 @@ class HingeFolds:
 
     def selection(
         self, columns: Int, taught: bool, starts: Sequence[Float], squared: Selection
-    ) -> tuple[Selection, list[Float] | str] | str:
-        """The AUC of each held-out fold, and what groups of rows add to it; or why it is left out.
+    ) -> tuple[Selection, list[Float] | str, list[Float]] | str:
+        """The AUC of each fold, what groups of rows add to it, and weights; or why it is left out.
 
         It is left out after `_TRIED` folds if it is not above the squared loss on them.
 
@@ -100,7 +100,8 @@ class HingeFolds:
         measured, uncertainty = held_out_auc(weights, rows, self.folds, _BINS)
         nonzeros = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         selection = Selection((candidate,), measured, uncertainty, nonzeros, (None,), 0)
-        return selection, held_out_deviations(weights, rows, self.folds)
+        added = held_out_deviations(weights, rows, self.folds)
+        return selection, added, [W[:, 0] for W in weights]
 
 
 def violating(rows: ArrayRows, w: Float) -> float:

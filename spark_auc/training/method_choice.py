@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -118,8 +118,6 @@ class _Comparison:
         The balanced folds, and the settings of the solver.
     moments
         The moments of the union; None without a block, or where steps on the rows take less time.
-    weights
-        The best weights of the squared loss of each candidate in each fold.
     """
 
     rows: RowSource
@@ -128,7 +126,6 @@ class _Comparison:
     settings: MethodSettings
     folds: CrossValidation
     moments: UnionMoments | None
-    weights: dict[Method, list[Float]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -192,8 +189,8 @@ class _Comparison:
         return self._result(method).without(reason)
 
     def _result(self, method: Method) -> MethodResult:
-        size = sum(self.blocks[name].size for name in method.blocks)
-        return MethodResult(method.name, method.blocks, method.loss, size)
+        columns = method.columns(self.blocks)
+        return MethodResult(method.name, method.blocks, method.loss, columns.size, features=columns)
 
     def _taught(self, method: Method) -> bool:
         """Whether a candidate trains on the rows that are in no fold."""
@@ -261,9 +258,11 @@ class _Comparison:
             added = deviations
             if not isinstance(added, str):
                 added = [groups[:, own] for groups in added]
-            results[method] = results[method].measured(selection, added)
             place = own[inside.index(best)]
-            self.weights[method] = [W[places[method], place] for W in together]
+            results[method] = replace(
+                results[method].measured(selection, added),
+                weights=[W[places[method], place] for W in together],
+            )
         return results
 
     def hinge(self, squared: MethodResult) -> MethodResult:
@@ -278,11 +277,12 @@ class _Comparison:
         curves = self.settings.curves.of_columns(columns)
         start = time.process_time()
         folds = HingeFolds(gathered, self.folds.held_out, self.settings.standardize, curves)
-        found = folds.selection(
-            columns, self._taught(method), self.weights[method], squared.selection
-        )
+        found = folds.selection(columns, self._taught(method), squared.weights, squared.selection)
         result = replace(result, seconds=time.process_time() - start)
-        return result.without(found) if isinstance(found, str) else result.measured(*found)
+        if isinstance(found, str):
+            return result.without(found)
+        selection, added, weights = found
+        return replace(result.measured(selection, added), weights=weights)
 
 
 def _unsolved(result: MethodResult) -> bool:

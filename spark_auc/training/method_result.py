@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from spark_auc.core.evaluation.chosen_auc import LEVEL, ChosenAUC, Redrawn, corrected
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.types import Float
+from spark_auc.core.types import Float, Int
 from spark_auc.solvers.candidates import Selection, choice, simplest, standard_error
+from spark_auc.training.blocks import LEAVES
 
 # Keys of candidates that were measured, in reports.
 _MEASURED = ("auc", "behind", "standardError", "folds", "regParam", "uncertainty")
@@ -40,6 +41,11 @@ class MethodResult:
     deviations : (g, l)
         For each of the ``k`` folds, what each group of held-out rows adds to the AUCs of the ``l``
         penalties (`spark_auc.core.evaluation.chosen_auc`); or why this is not known.
+    features : (d,)
+        Numbers of its features in the union of all blocks.
+    weights : (d,)
+        Their weights with the best penalty, for the training rows of each of the ``k`` folds; none
+        of a candidate without a linear model.
     """
 
     name: str
@@ -50,6 +56,8 @@ class MethodResult:
     seconds: float = 0.0
     left_out: str | None = None
     deviations: Sequence[Float] | str = "it was not measured"
+    features: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    weights: Sequence[Float] = ()
 
     @property
     def auc(self) -> Float:
@@ -75,15 +83,22 @@ class MethodResult:
 
     def without(self, reason: str) -> MethodResult:
         """The candidate, left out for a reason."""
-        return replace(self, selection=None, left_out=reason)
+        return replace(self, selection=None, left_out=reason, weights=())
+
+    def embedded(self, dimension: int) -> Float:
+        """The weights ``(d, k)`` of each fold among all ``d`` features of the union."""
+        W = np.zeros((dimension, len(self.weights)))
+        W[self.features] = np.stack(self.weights, axis=1)
+        return W
 
 
 @dataclass(frozen=True, eq=False)
 class MethodComparison:
     """Candidate models that were measured on the same held-out folds.
 
-    The choice is by the one-standard-error rule: see `spark_auc.solvers.candidates.simplest`. The
-    AUC of the chosen candidate is too high by the choice; `corrected` is not.
+    The choice is by the one-standard-error rule: see `spark_auc.solvers.candidates.simplest`; a
+    candidate with trees is chosen only if its mean AUC is the best. The AUC of the chosen candidate
+    is too high by the choice; `corrected` is not.
 
     Parameters
     ----------
@@ -131,7 +146,13 @@ class MethodComparison:
     @property
     def chosen(self) -> int:
         """Index of the chosen candidate."""
-        return self.measured[simplest(np.stack([self.results[i].auc for i in self.measured]))]
+        return self.measured[self._rule(np.stack([self.results[i].auc for i in self.measured]))]
+
+    def _rule(self, auc: Float) -> int:
+        """The choice among AUCs ``(m, k)`` of those that were measured."""
+        best = int(np.argmax(auc.mean(axis=1)))
+        has_trees = LEAVES in self.results[self.measured[best]].blocks
+        return best if has_trees else simplest(auc)
 
     @property
     def choice(self) -> MethodResult:
@@ -169,7 +190,7 @@ class MethodComparison:
 
         def rule(auc: Float) -> int:
             places = [s.start + r.best(auc[s]) for s, r in zip(own, results, strict=True)]
-            chosen: int = places[simplest(auc[places])]
+            chosen: int = places[self._rule(auc[places])]
             return chosen
 
         each = {

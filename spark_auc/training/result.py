@@ -154,6 +154,7 @@ class TrainingResult:
             reg_param=None if penalty is None else penalty.regParam,
             elastic_net_param=None if penalty is None else penalty.elasticNetParam,
             smoothness=None if penalty is None else penalty.smoothness,
+            trees=None if penalty is None else penalty.trees,
             selection=None if selection is None else selection.as_dict(),
             held_out=self.held_out,
             prior=self.prior,

@@ -66,6 +66,9 @@ class TrainingSummary:
     smoothness
         Factor of the roughness of curves in it; see `spark_auc.core.moments.curves.Curves`. None
         without one.
+    trees
+        Share of trees in a sum with a linear model, whose penalty these are, and 1 of trees alone;
+        see `spark_auc.training.tree_candidates`. None without trees as they grew.
     selection
         AUC of each candidate penalty on each held-out fold; see
         `spark_auc.solvers.candidates.Selection`. None if the penalty was fixed.
@@ -117,13 +120,14 @@ class TrainingSummary:
     head: list[int] | None = None
     saddle: dict[str, float] | None = None
     smoothness: float | None = None
+    trees: float | None = None
 
     @property
     def candidate(self) -> Candidate:
         """The penalty of the weights."""
         centred = self.prior is not None and self.prior["scale"] is not None
         factors = self.reg_param or 0.0, self.elastic_net_param or 0.0
-        return Candidate(*factors, centred, self.smoothness)
+        return Candidate(*factors, centred, self.smoothness, self.trees)
 
     def _repr_html_(self) -> str:
         certificate, selection = self.certificate or {}, self.selection or {}
@@ -141,7 +145,7 @@ class TrainingSummary:
         parts = [html.table(["training", ""], facts.items())]
         if candidates := selection.get("candidates"):
             keys = ["regParam", "elasticNetParam", "auc", "standardError", "leftOut"]
-            keys += ["smoothness"] * ("smoothness" in candidates[0])
+            keys += [name for name in ("smoothness", "trees") if name in candidates[0]]
             rows = [[candidate[key] for key in keys] for candidate in candidates]
             chosen = f"candidate {selection['chosen'] + 1} is chosen"
             parts.append(html.page(f"AUC of held-out folds: {chosen}", html.table(keys, rows)))
@@ -162,7 +166,17 @@ class TrainingSummary:
         """The fields as JSON types."""
         fields = asdict(self)
         # Summaries of earlier versions do not have these fields.
-        for name in ("segments", "prior", "max_fpr", "covariance", "head", "saddle", "smoothness"):
+        later = (
+            "segments",
+            "prior",
+            "max_fpr",
+            "covariance",
+            "head",
+            "saddle",
+            "smoothness",
+            "trees",
+        )
+        for name in later:
             if fields[name] is None:
                 del fields[name]
         return fields

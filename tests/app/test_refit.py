@@ -142,6 +142,7 @@ def test_a_chosen_method_with_trees_grows_them_again(job):
     assert sum(after.summary.rows.values()) == N
     assert after.summary.reg_param == before.summary.reg_param
     assert "trees" in result["method"]
+    assert 0 < after.summary.trees == before.summary.trees <= 1
     forests = [model.recipe.trees.forest for model in (before, after)]
     assert forests[0].trees == forests[1].trees
     assert not np.array_equal(forests[0].threshold, forests[1].threshold)

@@ -24,7 +24,7 @@ from spark_auc.pipeline.drift import drift_of
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.training.tree_candidates import tree_candidates
+from spark_auc.training.tree_candidates import CANDIDATES
 
 NAME = "due - sent"
 
@@ -119,7 +119,7 @@ def test_trees_alone_read_columns_as_the_recipe_does(monkeypatch):
     rows["amount"] = [f"{value * 10},{value:02}" for value in amount]
     rows["due"] = rows.due.dt.strftime("%d/%m/%Y")
     rows["sent"] = rows.sent.dt.strftime("%d/%m/%Y")
-    monkeypatch.setattr(method_fit, "tree_candidates", lambda recipe: tree_candidates(recipe)[:2])
+    monkeypatch.setattr(method_fit, "CANDIDATES", CANDIDATES[2:3])
     made = spark_auc.train(rows.assign(y=y), "y", method="auto")
     methods = made.model.ranker.summary.selection["methods"]
     assert "trees" in methods["candidates"][methods["chosen"]]["name"]

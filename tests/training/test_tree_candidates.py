@@ -1,4 +1,4 @@
-"""Candidates of trees, against LightGBM's own leaves and scores, and dense systems."""
+"""Candidates of trees, against LightGBM's own scores and all pairs."""
 
 import json
 from dataclasses import replace
@@ -14,16 +14,13 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
-from spark_auc.training.method_result import MethodComparison
-from spark_auc.training.prior import Prior
+from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.raw_rows import RawRows
-from spark_auc.training.tree_candidates import (
-    TreeCandidate,
-    measured,
-    train_grown,
-    tree_candidates,
-)
-from tests.training.test_same_rows import dense, table
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.train import train
+from spark_auc.training.tree_candidates import CANDIDATES, TreeCandidate, measured, train_grown
+from tests.training.test_same_rows import table
 
 lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
 
@@ -59,141 +56,138 @@ def booster(X, y, candidate, weight=None):
     return lightgbm.train(settings, lightgbm.Dataset(X, y, weight=weight), candidate.trees)
 
 
-class OneHot:
-    """LightGBM's leaves as columns, with the values of the leaves."""
-
-    def __init__(self, model):
-        self.model = model
-        self.sizes = [tree["num_leaves"] for tree in model.dump_model()["tree_info"]]
-        self.values = np.array(
-            [model.get_leaf_output(t, k) for t, n in enumerate(self.sizes) for k in range(n)]
-        )
-
-    def __call__(self, X):
-        found = self.model.predict(X, pred_leaf=True)
-        starts = np.append(0, np.cumsum(self.sizes)[:-1])
-        L = np.zeros((len(X), sum(self.sizes)))
-        np.put_along_axis(L, (found + starts).astype(int), 1.0, axis=1)
-        return L
+def linear_of(rows, folds, recipe=SPLINE):
+    """A linear model of a recipe, with random weights on each fold."""
+    rng = np.random.default_rng(5)
+    weights = [rng.normal(size=recipe.size - 1) for _ in range(folds.count)]
+    features = np.arange(1, recipe.size)
+    penalty = Candidate(0.1, 0.0, smoothness=2.0)
+    selection = Selection((penalty,), np.full((1, folds.count), 0.4), 0.0, np.ones(1), (None,), 0)
+    linear = MethodResult("one", ("additive",), "hinge", features.size, selection)
+    return replace(linear, features=features, weights=weights)
 
 
-class Rows:
-    """A dense matrix as the sparse one that `dense` takes."""
-
-    def __init__(self, X):
-        self.X = X
-
-    def toarray(self):
-        return self.X
-
-
-@pytest.mark.parametrize("beside", [None, SPLINE], ids=["leaves", "beside a spline"])
-def test_held_out_aucs_are_those_of_dense_systems_on_the_leaves_of_the_library(beside):
-    X, rows = raw(0)
-    folds = Folds(3, 1, never_held_out=TAUGHT)
-    (result,) = measured(
-        [replace(SMALL, beside=beside is not None, read_as=beside)], rows, TYPES, folds
-    )
-    fold = fold_of(rows, folds)
-    assert set(fold) == {0, 1, 2, 3}
-    selection = result.selection
-    assert {c.prior for c in selection.candidates} == {False, True}
-    chosen = [i for i, c in enumerate(selection.candidates) if 1e-3 < c.regParam < 1e2]
-    for k in range(3):
-        fit, test = fold != k, fold == k
-        onehot = OneHot(booster(X[fit], rows.y[fit], SMALL))
-        parts = [onehot(X)]
-        if beside:
-            spline = beside.transform(rows.columns).toarray()
-            parts.insert(0, spline[:, np.abs(spline[fit]).max(axis=0) > 0])
-        D = np.concatenate(parts, axis=1)
-        prior = np.zeros(D.shape[1])
-        prior[-onehot.values.size :] = onehot.values
-        for i in chosen:
-            candidate = selection.candidates[i]
-            w0 = prior if candidate.prior else None
-            w, _ = dense(Rows(D[fit]), rows.y[fit], candidate.regParam, w0, standardize=False)
-            expected = roc_auc_score(rows.y[test], D[test] @ w)
-            # Sums of leaves tie where their rounding differs.
-            assert selection.auc[i, k] == pytest.approx(expected, abs=2e-4)
-
-
-def test_large_trees_rank_as_the_library_does(monkeypatch):
-    monkeypatch.setattr("spark_auc.training.tree_candidates._MOST_FEATURES", 50)
+def test_held_out_aucs_are_those_of_the_library_and_of_sums_with_a_linear_model(monkeypatch):
+    monkeypatch.setattr("spark_auc.training.tree_candidates._TRIED", 9)
     weight = np.random.default_rng(3).uniform(0.5, 2.0, 900)
     X, rows = raw(1, weight=weight)
-    large = replace(SMALL, share=0.5)
-    assert large.as_grown
-    folds = Folds(4, 0)
-    (result,) = measured([large], rows, TYPES, folds)
+    half = replace(SMALL, share=0.5)
+    folds = Folds(4, 0, never_held_out=TAUGHT)
+    linear = linear_of(rows, folds)
+    candidates = [half, replace(half, beside=True)]
+    alone, both = measured(candidates, rows, TYPES, folds, SPLINE, linear)
+    assert (alone.blocks, alone.loss) == (("leaves",), "squared")
+    assert (both.blocks, both.loss) == (("additive", "leaves"), "hinge")
+    assert alone.selection.candidates == (Candidate(0.0, 0.0, trees=1.0),)
+    shares = [c.trees for c in both.selection.candidates]
+    assert both.selection.candidates[0] == Candidate(0.1, 0.0, smoothness=2.0, trees=shares[0])
     fold = fold_of(rows, folds)
+    assert set(fold) == {0, 1, 2, 3, 4}
+    splines = SPLINE.transform(rows.columns).toarray()
     for k in range(4):
         fit, test = fold != k, fold == k
-        scores = booster(X[fit], rows.y[fit], large, weight[fit]).predict(X[test], raw_score=True)
-        expected = roc_auc_score(rows.y[test], scores, sample_weight=weight[test])
-        assert result.selection.auc[:, k] == pytest.approx([expected], abs=1e-9)
-    told = MethodComparison((result,), folds).as_dict()
+        own = booster(X[fit], rows.y[fit], half, weight[fit]).predict(X, raw_score=True)
+        other = splines[:, 1:] @ linear.weights[k]
+        both_units = [scores / spread(scores[fit], weight[fit]) for scores in (other, own)]
+        expected = [
+            roc_auc_score(rows.y[test], scores[test], sample_weight=weight[test])
+            for scores in [own, *((1 - t) * both_units[0] + t * both_units[1] for t in shares)]
+        ]
+        found = [*alone.selection.auc[:, k], *both.selection.auc[:, k]]
+        assert found == pytest.approx(expected, abs=1e-9)
+    told = MethodComparison((alone, both), folds).as_dict()
     assert json.loads(json.dumps(told, allow_nan=False))["candidates"][0]["auc"] > 0.7
 
-    recipe = large.recipe(large.grow(rows, TYPES))
+
+def spread(scores, weight):
+    """The standard deviation of weighted scores."""
+    variance = np.cov(scores, aweights=weight, ddof=0)
+    return np.sqrt(variance)
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_the_final_weights_are_those_of_the_library_and_of_the_linear_model(share):
+    weight = np.random.default_rng(3).uniform(0.5, 2.0, 900)
+    X, rows = raw(2, weight=weight)
+    trees = SMALL.grow(rows, TYPES)
+    recipe = replace(SPLINE, trees=trees) if share < 1 else Recipe(trees=trees, unit=False)
     batch = Batch(recipe.transform(rows.columns), rows.y, weight)
-    trained = train_grown(
-        ArrayRows((batch,), recipe.size), large, result.selection.candidate, Prior.of_trees(recipe)
-    )
-    own = booster(X, rows.y, large, weight).predict(X, raw_score=True)
-    scores = batch.X @ trained.w / trained.prior["scale"]
-    np.testing.assert_allclose(scores - scores.mean(), own - own.mean(), atol=1e-9)
-    assert trained.prior["scale"] > 0
-    assert trained.summary().nonzeros == np.count_nonzero(recipe.trees.forest.values)
+    own = booster(X, rows.y, SMALL, weight).predict(X, raw_score=True)
+    penalty = Candidate(0.01, 0.0, trees=share)
+    linear = []
 
+    def fit(part):
+        linear.append(train(part, TrainingSettings(reg_params=(0.01,), standardize=False)))
+        return linear[0]
 
-@pytest.mark.parametrize("prior", [False, True])
-def test_the_final_weights_are_those_of_a_dense_system(prior):
-    X, rows = raw(2)
-    recipe = SMALL.recipe(SMALL.grow(rows, TYPES))
-    batch = Batch(recipe.transform(rows.columns), rows.y)
-    (result,) = measured([SMALL], rows, TYPES, Folds(3, 0))
-    penalty = next(c for c in result.selection.candidates if c.prior == prior and c.regParam > 1)
-    trained = train_grown(ArrayRows((batch,), recipe.size), SMALL, penalty, Prior.of_trees(recipe))
-    onehot = OneHot(booster(X, rows.y, SMALL))
-    w0 = onehot.values if prior else None
-    w, _ = dense(Rows(onehot(X)), rows.y, penalty.regParam, w0, standardize=False)
-    ours, theirs = batch.X @ trained.w, onehot(X) @ w
-    np.testing.assert_allclose(ours, theirs, atol=1e-6 * np.ptp(theirs))
+    trained = train_grown(ArrayRows((batch,), recipe.size), recipe, penalty, fit)
+    expected = own / spread(own, weight)
+    if share < 1:
+        other = SPLINE.transform(rows.columns) @ linear[0].w
+        expected = 0.75 * other / spread(other, weight) + 0.25 * expected
+    else:
+        assert not linear
+    scores = batch.X @ trained.w
+    unit = [part - np.average(part, weights=weight) for part in (scores, expected)]
+    factor = unit[0] @ unit[1] / (unit[1] @ unit[1])
+    np.testing.assert_allclose(unit[0], factor * unit[1], atol=1e-9)
+    # The factor is that of the least squared loss of all pairs.
+    of_pairs = expected[rows.y][:, None] - expected[~rows.y]
+    mass = weight[rows.y][:, None] * weight[~rows.y]
+    assert factor == pytest.approx((mass * of_pairs).sum() / (mass * of_pairs**2).sum(), rel=1e-6)
+    assert trained.penalty == penalty
+    assert trained.summary().candidate == penalty
 
 
 def test_labels_of_noise_have_no_auc():
     _, rows = raw(3, 1500, noise=True)
     for candidate in (SMALL, replace(SMALL, leaves=20)):
-        (result,) = measured([candidate], rows, TYPES, Folds(5, 0))
+        (result,) = measured([candidate], rows, TYPES, Folds(5, 0), SPLINE)
         assert np.abs(result.selection.mean - 0.5).max() < 0.06
 
 
-def test_candidates_that_are_left_out(monkeypatch):
+def test_trees_without_a_split_are_left_out():
     _, rows = raw(4, 300)
     constant = rows._replace(columns={name: Numbers(np.ones(300)) for name in TYPES})
-    (result,) = measured([SMALL], constant, TYPES, Folds(3, 0))
+    (result,) = measured([SMALL], constant, TYPES, Folds(3, 0), SPLINE)
     assert result.left_out == "its trees have no split in fold 1"
-    monkeypatch.setattr("spark_auc.training.tree_candidates._MOST_FEATURES", 73)
-    (result,) = measured([replace(SMALL, beside=True, read_as=SPLINE)], rows, TYPES, Folds(3, 0))
-    assert "features, expected at most 73" in result.left_out
 
 
 def test_the_declared_candidates():
-    candidates = tree_candidates(SPLINE)
-    assert [c.as_grown for c in candidates] == [False, False, True, True, True, False]
-    assert [c.blocks for c in candidates] == [("leaves",)] * 5 + [("leaves", "additive")]
-    assert len({c.name for c in candidates}) == 6
+    assert [c.beside for c in CANDIDATES] == [False, True] * 4
+    assert len({c.name for c in CANDIDATES}) == 8
+    linear = MethodResult("one", ("additive", "pairs"), "hinge", 9)
+    assert CANDIDATES[0].result(linear).blocks == ("leaves",)
+    assert CANDIDATES[1].result(linear).blocks == ("additive", "pairs", "leaves")
+
+
+def test_trees_are_chosen_where_they_are_the_best():
+    """The one-standard-error rule is for candidates without them."""
+    folds = Folds(3, 0)
+    linear = linear_of(raw(1)[1], folds)
+
+    def of(name, blocks, auc):
+        selection = replace(linear.selection, auc=np.array([auc]))
+        return replace(linear, name=name, blocks=blocks, selection=selection)
+
+    simple = of("simple", ("additive",), [0.70, 0.75, 0.80])
+    pairs = of("pairs", ("additive", "pairs"), [0.74, 0.74, 0.81])
+    trees = of("trees", ("additive", "leaves"), [0.74, 0.74, 0.81])
+    assert MethodComparison((simple, pairs), folds).choice is simple
+    assert MethodComparison((simple, trees), folds).choice is trees
+    best = of("best", ("additive", "pairs"), [0.74, 0.75, 0.81])
+    assert MethodComparison((simple, best, trees), folds).choice is simple
 
 
 def test_candidates_behind_on_two_folds_are_left_out():
     (_, rows), folds = raw(1), Folds(5, 0)
-    (alone,) = measured([SMALL], rows, TYPES, folds)
+    (alone,) = measured([SMALL], rows, TYPES, folds, SPLINE)
     higher = replace(alone.selection, auc=alone.selection.auc + 0.01)
     better = replace(alone, name="a better one", selection=higher)
-    (result,) = measured([SMALL], rows, TYPES, folds, better)
+    (result,) = measured([SMALL], rows, TYPES, folds, SPLINE, better)
     assert result.selection is None
     assert "on 2 folds, that of a better one" in result.left_out
-    (result,) = measured([SMALL], rows, TYPES, folds, replace(alone, name="as good"))
+    as_good = replace(alone, name="as good")
+    (result,) = measured([SMALL], rows, TYPES, folds, SPLINE, as_good)
     np.testing.assert_array_equal(result.selection.auc, alone.selection.auc)
     assert result.left_out is None

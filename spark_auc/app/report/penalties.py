@@ -68,14 +68,16 @@ def _rows(selection: Mapping[str, Any]) -> str:
     return "rows" if sample is None else f"sample of {sample:,} rows"
 
 
-def _kind(candidate: Mapping[str, Any]) -> tuple[bool, float, float]:
-    """Whether a penalty has its centre at the prior, its elasticNetParam, and its smoothness."""
-    smoothness = candidate.get("smoothness") or 0.0
-    return candidate.get("prior", False), candidate["elasticNetParam"], smoothness
+def _kind(candidate: Mapping[str, Any]) -> tuple[bool, float, float, float]:
+    """The centre at the prior, elasticNetParam, smoothness, and share of trees of a penalty."""
+    others = candidate.get("smoothness") or 0.0, candidate.get("trees") or 0.0
+    return candidate.get("prior", False), candidate["elasticNetParam"], *others
 
 
-def _label(kind: tuple[bool, float, float]) -> str:
-    prior, mix, smoothness = kind
+def _label(kind: tuple[bool, float, float, float]) -> str:
+    prior, mix, smoothness, trees = kind
+    if trees:
+        return f"share of trees {trees:g}"
     if smoothness:
         return f"smoothness {smoothness:g}"
     return f"elasticNetParam {mix:g}{', prior' if prior else ''}"
