@@ -54,9 +54,10 @@ class TreeCandidate:
 
     Parameters
     ----------
-    trees, leaves, rate, share, leaf_rows
-        Number of trees, most leaves of a tree, learning rate, share of the columns of a tree, and
-        least number of rows of a leaf; see `spark_auc.trees.grow.grow`.
+    trees, leaves, rate, share, leaf_rows, extra
+        Number of trees, most leaves of a tree, learning rate, share of the columns of a tree, least
+        number of rows of a leaf, and whether thresholds are random; see
+        `spark_auc.trees.grow.grow`.
     beside
         Whether the scores of the best linear model are added.
     """
@@ -66,12 +67,14 @@ class TreeCandidate:
     rate: float
     share: float = 1.0
     leaf_rows: int = 20
+    extra: bool = False
     beside: bool = False
 
     @property
     def name(self) -> str:
         """The name in reports."""
-        name = f"{self.trees} trees of {self.leaves} leaves"
+        kind = "random trees" if self.extra else "trees"
+        name = f"{self.trees} {kind} of {self.leaves} leaves"
         return f"{name} + linear" if self.beside else name
 
     def grow(self, rows: RawRows, types: Mapping[str, str]) -> TreeLeaves:
@@ -101,6 +104,7 @@ class TreeCandidate:
             learningRate=self.rate,
             columnShare=self.share,
             leafRows=self.leaf_rows,
+            extraTrees=self.extra,
         )
 
     def result(self, linear: MethodResult | None = None) -> MethodResult:
@@ -114,8 +118,7 @@ class TreeCandidate:
 CANDIDATES = tuple(
     replace(growth, beside=beside)
     for growth in (
-        TreeCandidate(60, 5, 0.1),
-        TreeCandidate(100, 15, 0.1),
+        TreeCandidate(200, 15, 0.1, share=0.8, leaf_rows=10, extra=True),
         TreeCandidate(400, 15, 0.05, share=0.5),
         TreeCandidate(400, 63, 0.05, share=0.8, leaf_rows=50),
     )

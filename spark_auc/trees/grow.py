@@ -33,6 +33,7 @@ def grow(
     learningRate: float = 0.1,
     columnShare: float = 1.0,
     leafRows: int = 20,
+    extraTrees: bool = False,
     seed: int = 0,
     threads: int = 1,
 ) -> Forest:
@@ -62,6 +63,9 @@ def grow(
         Share of the columns that a tree may split, drawn anew for each tree, above 0 and at most 1.
     leafRows
         Least number of rows of a leaf, at least 1; LightGBM estimates it from second derivatives.
+    extraTrees
+        Whether a split is the best of one random threshold of each column, as of extremely
+        randomised trees (Geurts, Ernst & Wehenkel 2006), in place of all thresholds.
     seed
         Seed of LightGBM's random numbers, at least 0.
     threads
@@ -109,6 +113,7 @@ def grow(
         "learning_rate": float(learningRate),
         "feature_fraction": float(columnShare),
         "min_data_in_leaf": int(leafRows),
+        "extra_trees": bool(extraTrees),
         "cat_smooth": _SHRINKAGE,
         "cat_l2": _SHRINKAGE,
         "seed": int(seed),

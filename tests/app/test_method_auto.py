@@ -96,4 +96,4 @@ def test_features_left_to_the_choice(tmp_path, monkeypatch, capsys):
             assert result["method"] in version.read("report.html").decode()
     assert names["pairs", "crosses", "trees"] == ["additive", "additive, hinge"]
     assert "additive + pairs" in names[()]
-    assert sum("trees" in name for name in names[()]) == 8
+    assert sum("trees" in name for name in names[()]) == 6

@@ -154,8 +154,8 @@ def test_trees_without_a_split_are_left_out():
 
 
 def test_the_declared_candidates():
-    assert [c.beside for c in CANDIDATES] == [False, True] * 4
-    assert len({c.name for c in CANDIDATES}) == 8
+    assert [c.beside for c in CANDIDATES] == [False, True] * 3
+    assert len({c.name for c in CANDIDATES}) == 6
     linear = MethodResult("one", ("additive", "pairs"), "hinge", 9)
     assert CANDIDATES[0].result(linear).blocks == ("leaves",)
     assert CANDIDATES[1].result(linear).blocks == ("additive", "pairs", "leaves")

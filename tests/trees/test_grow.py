@@ -129,3 +129,22 @@ def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'spark-auc\[trees\]'"):
         grow(X, Y)
+
+
+def test_random_thresholds_are_those_of_the_library():
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(500, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    found = [grow(X, y, numTrees=5, extraTrees=extra) for extra in (True, True, False)]
+    np.testing.assert_array_equal(found[0].threshold, found[1].threshold)
+    assert not np.array_equal(found[0].threshold, found[2].threshold)
+    settings = {"objective": "binary", "extra_trees": True, "seed": 0, "verbose": -1}
+    settings |= {"num_leaves": 15, "cat_smooth": 50.0, "cat_l2": 50.0}
+    model = lightgbm.train(settings, lightgbm.Dataset(X, y.astype(float)), 5)
+    values = [
+        model.get_leaf_output(tree, k)
+        for tree, info in enumerate(model.dump_model()["tree_info"])
+        for k in range(info["num_leaves"])
+    ]
+    np.testing.assert_allclose(np.sort(found[0].values), np.sort(values), atol=1e-12)
