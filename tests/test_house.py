@@ -129,7 +129,7 @@ ORDER = {
     ],
     "spark_auc.features.kinds": [
         ["registry", "pair"],
-        ["tokens", "log", "spline", "standard", "leaves", "parts_of_times"],
+        ["tokens", "words", "log", "spline", "standard", "leaves", "parts_of_times"],
         ["hashed", "numeric"],
         ["named"],
     ],

@@ -150,6 +150,11 @@ class Recipe:
         """The columns: numeric ones, those of tokens, and those of trees."""
         return (*self.own_columns, *(self.trees.columns if self.trees else ()))
 
+    @cached_property
+    def tokens(self) -> tuple[Hashed, ...]:
+        """What fills each slot of tokens; see `Hashed.parts`."""
+        return tuple(part for column in self.hashed for part in column.parts)
+
     @property
     def own_columns(self) -> tuple[Numeric | Hashed, ...]:
         """The columns with features of their own: all but those of trees."""
@@ -221,7 +226,8 @@ class Recipe:
         See `spark_auc.features.recipe_rows`.
         """
         numbers, joint = len(self.numeric), len(self.joint)
-        sizes = [e.slots for e in (*self.numeric, *self.joint)] + [1] * len(self.hashed)
+        sizes = [e.slots for e in (*self.numeric, *self.joint)]
+        sizes += [len(column.parts) for column in self.hashed]
         hashed = range(numbers, numbers + len(self.hashed))
         places = np.array([*range(numbers), *range(-1, -1 - joint, -1), *hashed], np.int64)
         return np.repeat(places, sizes)
@@ -316,9 +322,9 @@ class Recipe:
     def empty_entries(self, rows: int) -> Entries:
         """Arrays for the features of so many rows."""
         slots = self.slots.size
-        numeric = slots - len(self.hashed)
+        numeric = slots - len(self.tokens)
         width = rows + _PADDING
-        hashes = len(self.hashed) if self.crosses else 0
+        hashes = len(self.tokens) if self.crosses else 0
         return Entries(
             np.empty((slots, width), np.int32),
             np.empty((numeric, width)),
@@ -329,7 +335,7 @@ class Recipe:
     def layout(self) -> Layout:
         """The blocks of features, as kernels take them."""
         tokens, crosses = self.starts[-3:-1]
-        buckets = _BUCKETS * max(1, len(self.hashed))
+        buckets = _BUCKETS * max(1, len(self.tokens))
         shift = max(0, (self.dimension - 1).bit_length() - (buckets - 1).bit_length())
         count = ((self.dimension - 1) >> shift) + 1
         bits = self.crosses.bits if self.crosses else 0
@@ -351,8 +357,8 @@ class Recipe:
             own = slice(slot, slot + entry.slots)
             fillers.append(partial(fill_numbers, entry.filler(columns, first), own))
             slot += entry.slots
-        for place, hashed in enumerate(self.hashed):
-            tokens = hashed.filler(columns[hashed.name], missing)
+        for place, part in enumerate(self.tokens):
+            tokens = part.filler(columns[part.name], missing)
             block = self.starts[-3], self.dimension
             fillers.append(partial(fill_tokens, tokens, slot + place, place, block))
         return fillers

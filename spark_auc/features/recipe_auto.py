@@ -195,7 +195,7 @@ class AutoPlan:
         return plan, plan.fitted(columns), decisions
 
     def explicit(
-        self, state: AutoState, described: Callable[[Decision], Decision] = lambda made: made
+        self, state: AutoState, is_free_text: Callable[[str], bool] = lambda name: False
     ) -> tuple[RecipePlan, RecipeState, tuple[Decision, ...]]:
         """The plan of explicit columns of some rows, its state of these rows, and the reasons.
 
@@ -203,8 +203,9 @@ class AutoPlan:
         ----------
         state
             The state of the rows.
-        described
-            Says more of the reason to leave out an identifier.
+        is_free_text
+            Whether a column of texts that are almost all different has words that repeat: these are
+            its tokens.
 
         Raises
         ------
@@ -234,10 +235,12 @@ class AutoPlan:
                 continue
             is_free = column.kind == AUTO and column.name not in crossed
             kinds, reasons = decided(column, counts[column.name], is_free)
+            if not kinds and column.type == "text" and is_free_text(column.name):
+                sentence = f"{column.name!r} is free text: its words are tokens"
+                kinds, reasons = ("words",), [Decision(column.name, sentence, warning=False)]
             entries = _entries(column, kinds)
             columns += [e._replace(values=known_values(e, counts[e.name])) for e in entries]
-            left_out = not kinds and all(reason.warning for reason in reasons)
-            decisions += map(described, reasons) if left_out else reasons
+            decisions += reasons
         if not columns:
             shown = "; ".join(decision.sentence for decision in decisions[:_SHOWN])
             raise DataError(

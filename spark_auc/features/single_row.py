@@ -85,7 +85,7 @@ class _TokenPlan(NamedTuple):
     first, dimension
         See `spark_auc.features.tokens.Slots`.
     empty
-        Whether missing values have a token.
+        Whether missing values have a token in each slot.
     """
 
     state: Index
@@ -97,7 +97,7 @@ class _TokenPlan(NamedTuple):
     slot: int
     first: int
     dimension: int
-    empty: bool
+    empty: Bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class SingleRow:
             )
         if recipe.joint or len(self.planned) < len(recipe.numeric):
             self._fill_others(row, entries)
-        if recipe.hashed:
+        if recipe.tokens:
             _hash(data, ends, integers, valid, plan, entries.indices, entries.hashes)
         most = recipe.slots.size + len(recipe.slot_pairs)
         out, indices, ends_of_rows = np.empty(most), np.empty(most, np.int32), np.zeros(1, np.int32)
@@ -180,9 +180,9 @@ class SingleRow:
 
     def _words(self, row: Mapping[str, Any]) -> tuple[list[bytes], Int, Bool]:
         """The words of all columns of tokens, and the integers of those of logarithms."""
-        words, logs = [b""] * len(self.recipe.hashed), self.tokens.bins.shape[0]
+        words, logs = [b""] * len(self.recipe.tokens), self.tokens.bins.shape[0]
         integers, valid, at = np.zeros(logs, np.int64), np.zeros(logs, np.bool_), 0
-        for k, column in enumerate(self.recipe.hashed):
+        for k, column in enumerate(self.recipe.tokens):
             value = self._value(row, column.name)
             if column.bins is not None:
                 whole = None if is_missing(value) else column.integer(value)
@@ -262,10 +262,10 @@ def _numbers(
 
 
 def _tokens(recipe: Recipe) -> _TokenPlan:
-    prefixes = [column.prefix for column in recipe.hashed]
-    bins = [found for column in recipe.hashed if (found := column.bins) is not None]
+    prefixes = [column.prefix for column in recipe.tokens]
+    bins = [found for column in recipe.tokens if (found := column.bins) is not None]
     places = iter(range(len(bins)))
-    lines = [-1 if column.bins is None else next(places) for column in recipe.hashed]
+    lines = [-1 if column.bins is None else next(places) for column in recipe.tokens]
     return _TokenPlan(
         np.array([prefix.state for prefix in prefixes], np.uint32),
         np.array([prefix.rest for prefix in prefixes], np.uint64),
@@ -273,10 +273,12 @@ def _tokens(recipe: Recipe) -> _TokenPlan:
         np.array([prefix.length for prefix in prefixes], np.uint64),
         np.stack(bins) if bins else np.empty((0, 0), np.uint32),
         np.array(lines, np.int64),
-        recipe.slots.size - len(recipe.hashed),
+        recipe.slots.size - len(recipe.tokens),
         recipe.starts[-3],
         recipe.dimension,
-        recipe.missing == "indicator",
+        np.array(
+            [recipe.missing == "indicator" and c.has_missing for c in recipe.tokens], np.bool_
+        ),
     )
 
 
@@ -330,7 +332,7 @@ def _hash(
         else:
             hashed = logarithm(prefix, plan.bins[line], integers[line], buffer)
         start = end
-        if missing and not plan.empty:
+        if missing and not plan.empty[k]:
             indices[plan.slot + k, 0] = -1
             continue
         indices[plan.slot + k, 0] = plan.first + index_of(hashed, plan.dimension, inverse)

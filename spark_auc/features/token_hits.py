@@ -32,7 +32,7 @@ class Hit(NamedTuple):
         Index of the feature.
     parts
         The token, or both crossed features: the index of a numeric feature, or ``-1 - place`` for
-        the token of the hashed column at a place.
+        the token of `Recipe.tokens` at a place.
     row
         The first row of the token.
     rows
@@ -72,8 +72,8 @@ def _codes(recipe: Recipe, columns: Columns) -> Keys:
     """
     rows = rows_of(columns[recipe.columns[0].name])
     indices, halves = np.empty(rows, np.int32), np.empty((2, rows), np.uint32)
-    codes = np.empty((len(recipe.hashed), rows), np.uint64)
-    for place, hashed in enumerate(recipe.hashed):
+    codes = np.empty((len(recipe.tokens), rows), np.uint64)
+    for place, hashed in enumerate(recipe.tokens):
         for half, mark in zip(halves, "\0\1", strict=True):
             fill = replace(hashed, name=hashed.name + mark).filler(columns[hashed.name], True)
             fill(0, Slots(indices, half, 0, 1))

@@ -201,6 +201,6 @@ def _token(recipe: Recipe, names: Sequence[str], columns: Columns, hit: Hit) -> 
         if part >= 0:
             words.append(names[part])
         else:
-            hashed = recipe.hashed[-1 - part]
+            hashed = recipe.tokens[-1 - part]
             words.append(hashed.token(columns[hashed.name], hit.row))
     return " x ".join(words)

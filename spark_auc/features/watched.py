@@ -64,7 +64,7 @@ class Watched:
         All names of ``columns`` that the recipe does not know are noted.
         """
         recipe = self.recipe
-        unseen = np.zeros(len(recipe.hashed), np.int64)
+        unseen = np.zeros(len(recipe.tokens), np.int64)
         first, numeric = recipe.starts[-3] - _BEFORE, recipe.slots.size - unseen.size
 
         def watch(count: int, entries: Entries) -> None:
@@ -77,8 +77,11 @@ class Watched:
         counts = drift.counts.copy()
         tokens = counts[len(recipe.numeric) : len(recipe.own_columns)]
         tokens[:, 4] = X.shape[0]
+        slots = np.repeat(np.arange(len(tokens)), [len(each.parts) for each in recipe.hashed])
+        of_columns = np.zeros(len(tokens), np.int64)
+        np.add.at(of_columns, slots, unseen)
         # Missing values have one token, whose feature occurred in the fit or did not.
-        tokens[:, 5] = unseen - tokens[:, 1] * self._is_missing_unseen
+        tokens[:, 5] = of_columns - tokens[:, 1] * self._is_missing_unseen
         for count, hashed in zip(tokens, recipe.hashed, strict=True):
             if (unknown := hashed.unknown(columns[hashed.name])) is not None:
                 count[5] = unknown

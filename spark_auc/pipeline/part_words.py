@@ -64,7 +64,7 @@ def _words(recipe: Recipe, columns: Columns, name: str, rows: Int) -> pa.Array:
     """The name of a column, or its token in each of some rows ``(m,)`` if it is one token."""
     own = [column for column in recipe.own_columns if column.name == name]
     tokens = [column for column in recipe.hashed if column.name == name]
-    if own != tokens[:1]:
+    if own != tokens[:1] or len(tokens[0].parts) > 1:
         return _repeated(name, rows.size)
     return _tokens(tokens[0], columns, rows)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -26,7 +29,6 @@ from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.raw_columns import RawColumns
 from spark_auc.tables.rows import counted as counted_rows
 from spark_auc.tables.table import Batches, Table, field_of
-from spark_auc.tables.types import is_text
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +45,8 @@ _WORTH_COUNTING = 1 << 27
 MOST_KNOTS, _MOST_HEIGHTS = 20, 2000
 # The same where heights have a ridge alone, and the least rows of a height.
 _MOST_OF_RIDGE, _ROWS_OF_RIDGE = 16, 30
-# Text of so many words a value, in some first rows, is free text.
-_FREE_TEXT, _SHOWN = 5.0, 100
+# Texts of so many words, of which most are in other texts of some first rows too, are free text.
+_FEWEST_WORDS, _SHOWN = 2, 1_000
 
 
 class Summary(NamedTuple):
@@ -198,27 +200,20 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
     size, rows = _bytes_of(table, label, 2 * len(raw.names)), table.select([*raw.found, label])
     states = rows.fold(labelled, (AutoState,), state_bytes=size, what=_what(raw))
     state = cast(AutoState, states.get(_COLUMNS, plan.zero()))
-    explicit, columns, decisions = plan.explicit(state, lambda one: _with_words(table, one))
+    explicit, columns, decisions = plan.explicit(state, partial(_is_free_text, table))
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
     count = state.positive.rows + state.negative.rows
     return Summary(explicit, columns, plan.missing(state), count, decisions)
 
 
-def _with_words(table: Table, decision: Decision) -> Decision:
-    """The decision about a column; if it is text of several words, it says so."""
-    field = field_of(table, decision.column)
-    if not is_text(field.type):
-        return decision
-    texts = [text for text in table.head([field.name], _SHOWN)[0].to_pylist() if text]
-    words = sum(len(text.split()) for text in texts) / max(1, len(texts))
-    if words < _FREE_TEXT:
-        return decision
-    sentence = (
-        f"left out {field.name!r}: it is free text of {words:.0f} words a value, of which no "
-        "features are made; replace it by columns of what matters in it"
-    )
-    return decision._replace(sentence=sentence)
+def _is_free_text(table: Table, name: str) -> bool:
+    """Whether most words of some first rows are those of other rows too."""
+    texts = table.head([field_of(table, name).name], _SHOWN)[0].to_pylist()
+    words = [set(re.findall(r"\w+", text.lower())) for text in texts if text]
+    rows = Counter(word for own in words for word in own)
+    repeated = sum(count for count in rows.values() if count > 1)
+    return rows.total() >= _FEWEST_WORDS * len(words) and repeated > rows.total() / 2
 
 
 def _bytes_of(table: Table, name: str, columns: int) -> int:

@@ -30,6 +30,13 @@ class RecipeSettings(TypedDict, total=False):
         list[str] | None,
         Setting("Columns of text, integers or booleans as hashed tokens, as FeatureHasher hashes."),
     ]
+    words: Annotated[
+        list[str] | None,
+        Setting(
+            "Columns of text as hashed tokens of their first 16 words, in lower case. With auto, "
+            "text of words that repeat in other rows, where the texts do not."
+        ),
+    ]
     hour: Annotated[list[str] | None, Setting("Columns of times as tokens of their hour, UTC.")]
     weekday: Annotated[list[str] | None, Setting("Columns of times as tokens of their weekday.")]
     auto: Annotated[

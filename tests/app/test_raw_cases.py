@@ -394,7 +394,7 @@ def test_codes_are_no_numbers(capsys):
 
 def test_what_became_of_each_column_is_told(capsys, caplog):
     found = columns()
-    notes = [f"a long note of row {k}" for k in range(ROWS)]
+    notes = [f"user{k} of {k}street" for k in range(ROWS)]
     ages = ["unknown", "unknown", *found["age"][2:]]
     Path("rows.csv").write_text(text(found | {"age": ages, "note": notes, "same": ["x"] * ROWS}))
     caplog.set_level("INFO")
@@ -414,22 +414,37 @@ def test_what_became_of_each_column_is_told(capsys, caplog):
     assert 0 <= facts["age"]["missing"] <= 2
     assert facts["channel"]["kinds"] == ["tokens"]
     assert facts["y"]["note"] == "label"
-    assert facts["note"]["note"].startswith("left out 'note': it is free text of 6 words a value")
+    assert facts["note"]["note"].startswith(f"left out 'note': {train:,} distinct values in")
     assert facts["same"]["note"] == f"left out 'same': all {train} rows have the same value"
     page = Path(result["report"].removeprefix("file://")).read_text()
     assert "<h2>Columns</h2>" in page
-    assert "free text of 6 words" in page
+    assert f"{train:,} distinct values" in page
     assert "unknown (2)" in page
 
 
-def test_free_text_alone_is_refused_by_its_name(capsys):
+def test_free_text_is_read_as_words(capsys, caplog):
     rng = np.random.default_rng(7)
-    words = np.array(["win", "free", "cash", "call", "now", "meet", "later", "lunch", "home", "ok"])
-    notes = [" ".join(rng.choice(words, 9)) for _ in range(ROWS)]
-    Path("rows.csv").write_text(text({"note": notes, "y": [*map(str, rng.integers(0, 2, ROWS))]}))
+    words = np.array(["win", "free", "Cash", "call", "now", "meet", "later", "lunch", "home", "ok"])
+    chosen = [rng.choice(words, 9) for _ in range(ROWS)]
+    notes = [f"{' - '.join(own)} #{k}" for k, own in enumerate(chosen)]
+    y = [str(int((own == "free").sum() + (own == "Cash").sum() > 1)) for own in chosen]
+    Path("rows.csv").write_text(text({"note": notes, "y": y}))
+    caplog.set_level("INFO")
     code, result = trained(capsys, "rows.csv")
-    assert code == 3
-    assert "'note': it is free text of 9 words a value" in result["message"]
+    assert code == 0, result
+    assert result["auc"] > 0.9
+    assert "'note' is free text: its words are tokens" in caplog.text
+    (place,) = Path("model").glob("versions/*/columns.json")
+    (fact,) = (f for f in json.loads(place.read_text())["columns"] if f["name"] == "note")
+    assert fact["kinds"] == ["words"]
+    page = Path(result["report"].removeprefix("file://")).read_text()
+    assert "note: word=free" in page
+    expected = scored(capsys, "rows.csv")
+    ranker = spark_auc.load("model")
+    alone = [ranker.score({"note": note}) for note in notes]
+    np.testing.assert_array_equal(alone, expected)
+    changed = ranker.score({"note": notes[0].upper().replace("-", ", ")})
+    assert changed == expected[0]
 
 
 def nested():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+import re
 
 import numpy as np
 
@@ -53,6 +54,19 @@ def numbers(values, dtype=float):
 def times(values):
     """A column of times, of which None becomes NaT."""
     return Numbers(np.array(values, "datetime64[us]"))
+
+
+def tokens(column, row):
+    """The words of the tokens of a column in a row; an empty one of missing values."""
+    if type(column).__name__ == "Words":
+        return words_of(row[column.name]) or [""]
+    return [token(column, row[column.name])]
+
+
+def words_of(value):
+    """The first 16 words of a text: letters and digits, and all characters beyond ASCII."""
+    found = re.findall(r"[0-9A-Za-z\u0080-\U0010ffff]+", value or "")
+    return [re.sub("[A-Z]", lambda letter: letter[0].lower(), word) for word in found[:16]]
 
 
 def take(column, rows):
@@ -150,13 +164,12 @@ def entries(recipe, row):
         leaves = (first + descended(recipe.trees.forest, values)[0]).tolist()
         first += recipe.trees.forest.leaves
     for column in recipe.hashed:
-        word = token(column, row[column.name])
-        if word == "" and not missing:
-            continue
-        part = {"Hour": ": hour", "Weekday": ": weekday"}.get(type(column).__name__, "")
-        hashed = murmur3(f"{column.name}{part}={word}".encode())
-        feature = (first + hashed % recipe.dimension, 1.0, 2**32 | hashed & WORD)
-        found.append((column, [feature]))
+        kind = type(column).__name__
+        part = {"Hour": ": hour", "Weekday": ": weekday", "Words": ": word"}.get(kind, "")
+        for word in [word for word in tokens(column, row) if word or missing]:
+            hashed = murmur3(f"{column.name}{part}={word}".encode())
+            feature = (first + hashed % recipe.dimension, 1.0, 2**32 | hashed & WORD)
+            found.append((column, [feature]))
     first += recipe.dimension if recipe.hashed else 0
     made = [(j, v, ((column, j),)) for column, here in found for j, v, _ in here] + surfaces
     made += [(leaf, 1.0, ()) for leaf in leaves]

@@ -24,6 +24,7 @@ from spark_auc.features.kinds.parts_of_times import Hour, Weekday
 from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.kinds.standard import Standard
 from spark_auc.features.kinds.tokens import Tokens
+from spark_auc.features.kinds.words import Words
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.single_row import SingleRow
@@ -34,6 +35,7 @@ from tests.trees.forests import random_forest
 pytestmark = pytest.mark.fuzz
 
 WORDS = ["", "a", "ab", "abc", "ä", "東京", "\0", "7", "-7", "x" * 33]
+WORDS += ["Red, red APPLE!", "--", " ".join("abcdefghijklmnopqrs"), "Äpfel\u2014und a"]
 
 WHITE = " \t\n\v\f\r\xa0"
 
@@ -54,6 +56,8 @@ def column(draw, name):
         some = sorted({0, -1, draw.randrange(9), draw.randrange(-(10**6), 10**6)})
         listed = draw.choice([None, (), tuple(map(str, some))]) if type_ == "integer" else None
         kinds.append(Tokens(name, type_, listed))
+    if type_ == "text":
+        kinds.append(Words(name, type_))
     if type_ == "time":
         kinds += [Hour(name, type_), Weekday(name, type_)]
     return draw.sample(kinds, draw.randrange(1, len(kinds) + 1))

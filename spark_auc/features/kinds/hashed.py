@@ -54,6 +54,16 @@ class Hashed(Named):
         """
         return cls(name, type)
 
+    @property
+    def parts(self) -> tuple[Hashed, ...]:
+        """What fills the slots of the column, which has a token for each: itself, as a rule."""
+        return (self,)
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether missing values can have a token."""
+        return True
+
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """A function that fills the slots; ``empty``: missing values have a token.
 

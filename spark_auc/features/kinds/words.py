@@ -1,0 +1,113 @@
+"""Words of free text as tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.types import Int
+from spark_auc.features.kinds.hashed import FillTokens, Hashed
+from spark_auc.features.raw_columns import Column, Text
+from spark_auc.features.single_values import other
+from spark_auc.features.tokens import hash_text
+
+# Words of a text that are tokens.
+MOST_WORDS = 16
+# ASCII letters in lower case and digits, and all bytes of other letters; 0 for what is between.
+_LETTERS = np.array(
+    [byte if byte > 127 else ord(chr(byte).lower()) * chr(byte).isalnum() for byte in range(256)],
+    np.uint8,
+)
+
+
+@dataclass(frozen=True)
+class Words(Hashed):
+    """Tokens ``name: word=red`` of the first 16 words of a text.
+
+    A word is a run of letters and digits, with ASCII letters in lower case; a letter is also each
+    character beyond ASCII. A text without words has the token ``name: word=`` of missing values.
+
+    Parameters
+    ----------
+    name, type
+        Name and type of the column.
+    """
+
+    TYPES = ("text",)
+    PART = ": word"
+
+    @cached_property
+    def parts(self) -> tuple[Hashed, ...]:
+        """See `Hashed.parts`."""
+        return tuple(_Word(self.name, self.type, place) for place in range(MOST_WORDS))
+
+    def unknown(self, column: Column) -> int | None:
+        """See `Hashed.unknown`: new texts have new words as a rule, which are not counted."""
+        return 0
+
+
+@dataclass(frozen=True)
+class _Word(Hashed):
+    """The token of the word at a place, from 0; that of missing values stands at the first."""
+
+    TYPES = Words.TYPES
+    PART = Words.PART
+
+    place: int
+
+    @property
+    def has_missing(self) -> bool:
+        """See `Hashed.has_missing`."""
+        return self.place == 0
+
+    def filler(self, column: Column, empty: bool) -> FillTokens:
+        """See `Hashed.filler`."""
+        self.check(column)
+        text = cast(Text, column)
+        letters = _LETTERS[text.data]
+        starts, ends = np.array(text.starts, np.int64), np.array(text.ends, np.int64)
+        _find(self.place, letters, starts, ends)
+        words = text._replace(starts=starts, ends=ends, data=letters)
+        kernel, empty = partial(hash_text, self.prefix), empty and self.has_missing
+        return self._of_text(kernel, "starts and ends within the bytes", words, empty)
+
+    def word(self, value: Any, zone: str) -> bytes:
+        """See `Hashed.word`; empty where the text has fewer words."""
+        if not isinstance(value, str):
+            raise other(self.name, value, "text")
+        try:
+            data = value.encode()
+        except UnicodeEncodeError:
+            raise other(self.name, value, "text that UTF-8 can hold") from None
+        letters = _LETTERS[np.frombuffer(data, np.uint8)].tobytes()
+        words = [word for word in letters.split(b"\0") if word]
+        return words[self.place] if self.place < len(words) else b""
+
+    def _word(self, column: Column, row: int) -> str:
+        text = cast(Text, column)
+        data = text.data[text.starts[row] : text.ends[row]].tobytes()
+        return self.word(data.decode(errors="replace"), "").decode()
+
+
+@compiled()
+def _find(place: int, letters: NDArray[np.uint8], starts: Int, ends: Int) -> None:
+    """Move starts and ends of texts to those of their words at a place; both are equal without it.
+
+    Places outside of the bytes stay as they are.
+    """
+    for row in range(starts.size):
+        at, end = starts[row], ends[row]
+        if not 0 <= at <= end <= letters.size:
+            continue
+        for _ in range(place + 1):
+            while at < end and letters[at] == 0:
+                at += 1
+            starts[row] = at
+            while at < end and letters[at] != 0:
+                at += 1
+        ends[row] = at
