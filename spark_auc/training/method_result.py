@@ -96,9 +96,10 @@ class MethodResult:
 class MethodComparison:
     """Candidate models that were measured on the same held-out folds.
 
-    The choice is by the one-standard-error rule: see `spark_auc.solvers.candidates.simplest`; a
-    candidate with trees is chosen only if its mean AUC is the best. The AUC of the chosen candidate
-    is too high by the choice; `corrected` is not.
+    Without trees the choice is by the one-standard-error rule: see
+    `spark_auc.solvers.candidates.simplest`. The best candidate with trees is chosen unless the best
+    of all is better by more than one standard error. The AUC of the chosen candidate is too high by
+    the choice; `corrected` is not.
 
     Parameters
     ----------
@@ -150,9 +151,14 @@ class MethodComparison:
 
     def _rule(self, auc: Float) -> int:
         """The choice among AUCs ``(m, k)`` of those that were measured."""
-        best = int(np.argmax(auc.mean(axis=1)))
-        has_trees = LEAVES in self.results[self.measured[best]].blocks
-        return best if has_trees else simplest(auc)
+        mean = auc.mean(axis=1)
+        grown = [k for k, i in enumerate(self.measured) if LEAVES in self.results[i].blocks]
+        if grown:
+            trees = max(grown, key=lambda k: mean[k])
+            behind = auc[int(np.argmax(mean))] - auc[trees]
+            if behind.mean() <= standard_error(behind):
+                return trees
+        return simplest(auc)
 
     @property
     def choice(self) -> MethodResult:
