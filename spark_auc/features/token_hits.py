@@ -57,6 +57,11 @@ def hits(recipe: Recipe, features: Int, columns: Columns) -> Iterator[Hit]:
             row, stored = _collect(entries, row, count, begin, recipe.layout, codes, wanted, out)
             found.append(out[:, :stored].copy())
     together = np.concatenate([np.empty((5, 0), np.int64), *found], axis=1)
+    # A row may have a token in several slots.
+    together = together[:, np.lexsort((together[4], together[0]))]
+    again = np.zeros(together.shape[1], np.bool_)
+    again[1:] = (np.diff(together[0]) == 0) & (np.diff(together[4]) == 0)
+    together = together[:, ~again]
     _, firsts, rows = np.unique(together[0], return_index=True, return_counts=True)
     for (feature, a, b, row), hit in zip(
         together[1:, firsts].T.tolist(), rows.tolist(), strict=True
@@ -65,7 +70,7 @@ def hits(recipe: Recipe, features: Int, columns: Columns) -> Iterator[Hit]:
 
 
 def _codes(recipe: Recipe, columns: Columns) -> Keys:
-    """64 bits ``(h, n)`` that separate the tokens of each hashed column.
+    """64 bits ``(h, n)`` of the tokens in each slot, which are equal for equal tokens only.
 
     Tokens of one feature agree in the hash modulo the dimension, so that the other bits of the hash
     alone would often be equal. These are two hashes after other prefixes.
@@ -139,4 +144,4 @@ def _part(
         index = np.int64(entries.indices[slot, row])
         return index, np.uint64(index)
     place = slot - numeric
-    return np.int64(-1 - place), mix(codes[place, begin + row] ^ np.uint64(place + 1))
+    return np.int64(-1 - place), mix(codes[place, begin + row])

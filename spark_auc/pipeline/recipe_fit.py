@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ from spark_auc.features.auto_rules import Decision
 from spark_auc.features.auto_state import AutoState
 from spark_auc.features.drift import Drift
 from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.words import words_of
 from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
@@ -46,7 +46,7 @@ MOST_KNOTS, _MOST_HEIGHTS = 20, 2000
 # The same where heights have a ridge alone, and the least rows of a height.
 _MOST_OF_RIDGE, _ROWS_OF_RIDGE = 16, 30
 # Texts of so many words, of which most are in other texts of some first rows too, are free text.
-_FEWEST_WORDS, _SHOWN = 2, 1_000
+_FEWEST_WORDS, _SHOWN, _ALMOST_ALL = 2, 1_000, 0.9
 
 
 class Summary(NamedTuple):
@@ -208,12 +208,16 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
 
 
 def _is_free_text(table: Table, name: str) -> bool:
-    """Whether most words of some first rows are those of other rows too."""
+    """Whether most words of some first rows are those of other rows too.
+
+    Numbers do not count, and words of almost all rows, such as those of addresses and codes.
+    """
     texts = table.head([field_of(table, name).name], _SHOWN)[0].to_pylist()
-    words = [set(re.findall(r"\w+", text.lower())) for text in texts if text]
-    rows = Counter(word for own in words for word in own)
-    repeated = sum(count for count in rows.values() if count > 1)
-    return rows.total() >= _FEWEST_WORDS * len(words) and repeated > rows.total() / 2
+    words = [set(words_of(text)) for text in texts if text]
+    rows = Counter(word for own in words for word in own if not word.isdigit())
+    told = [count for count in rows.values() if count <= _ALMOST_ALL * len(words)]
+    repeated = sum(count for count in told if count > 1)
+    return rows.total() >= _FEWEST_WORDS * len(words) and repeated > sum(told) / 2
 
 
 def _bytes_of(table: Table, name: str, columns: int) -> int:

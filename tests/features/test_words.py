@@ -1,10 +1,14 @@
 """Words of text, against features worked out row by row."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.contributions import contributions, part_columns
+from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.kinds.words import MOST_WORDS, Words
 from spark_auc.features.recipe import Recipe
@@ -13,7 +17,7 @@ from spark_auc.features.seen import Seen
 from spark_auc.features.single_row import SingleRow
 from spark_auc.features.token_names import TokenCounts
 from spark_auc.features.watched import Watched
-from tests.features.raw_rows import features, text
+from tests.features.raw_rows import features, numbers, text
 
 NOTE = Words("note", "text")
 TEXTS = [
@@ -86,6 +90,31 @@ def test_a_column_is_one_contribution_and_words_have_names():
         "mostly note: word=green (11)",
         "mostly note: word=red (12)",
     ]
+
+
+def test_a_word_is_counted_once_a_row():
+    """A word that one text repeats may name a person."""
+    crosses = Crosses((("note", "x"),), 12)
+    recipe = Recipe((Spline("x", "float", (0.0,)),), (NOTE,), 2**12, crosses)
+    columns = {"note": text(["name " * 16] + ["a b"] * 12), "x": numbers([1.0] * 13)}
+    counts = TokenCounts.of(recipe, np.arange(recipe.size), columns)
+    rows = {token: count for (_, token), count in counts.counts.items()}
+    assert rows["note: word=name"] == 1
+    assert rows["note: word=a"] == 12
+    assert all(count <= 12 for count in rows.values())
+    assert not any("name" in name for name in counts.names().values())
+
+
+def test_few_bytes_of_a_large_column_are_copied():
+    recipe = Recipe(hashed=(NOTE,), dimension=2**12)
+    columns = {"note": text([f"{k} {'word ' * 400}" for k in range(4_000)])}
+    size = columns["note"].data.size
+    recipe.transform({"note": text(["a"])})
+    tracemalloc.start()
+    recipe.transform(columns)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < size / 2
 
 
 def test_new_words_are_not_counted_and_missing_texts_are():

@@ -149,16 +149,19 @@ class Hashed(Named):
 
         def fill(begin: int, slots: Slots) -> None:
             row = kernel(*places, data, validity, begin, empty, slots)
-            if row < 0:
-                return
-            start, end = int(column.starts[row]), int(column.ends[row])
-            text = column.data[max(start, 0) : max(end, 0)][:100].tobytes()
-            raise DataError(
-                f"found {text.decode(errors='replace')!r} at bytes {start} to {end} of column "
-                f"{self.name!r} (row {row} of a batch), expected {expected}; repair the row"
-            )
+            if row >= 0:
+                raise self._broken(column, row, expected)
 
         return fill
+
+    def _broken(self, column: Text, row: int, expected: str) -> DataError:
+        """The error for a row of a column of text."""
+        start, end = int(column.starts[row]), int(column.ends[row])
+        text = column.data[max(start, 0) : max(end, 0)][:100].tobytes()
+        return DataError(
+            f"found {text.decode(errors='replace')!r} at bytes {start} to {end} of column "
+            f"{self.name!r} (row {row} of a batch), expected {expected}; repair the row"
+        )
 
     def _of_integers(self, kernel: Callable[..., None], column: Numbers, empty: bool) -> FillTokens:
         values, validity = read_only(integers(self.name, column.values)), validity_of(column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Int
 from spark_auc.features.kinds.hashed import FillTokens, Hashed
-from spark_auc.features.raw_columns import Column, Text
+from spark_auc.features.raw_columns import Column, Text, read_only, validity_of
 from spark_auc.features.single_values import other
-from spark_auc.features.tokens import hash_text
+from spark_auc.features.tokens import Slots, hash_text
 
 # Words of a text that are tokens.
 MOST_WORDS = 16
@@ -68,24 +68,31 @@ class _Word(Hashed):
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """See `Hashed.filler`."""
         self.check(column)
-        text = cast(Text, column)
-        letters = _LETTERS[text.data]
-        starts, ends = np.array(text.starts, np.int64), np.array(text.ends, np.int64)
-        _find(self.place, letters, starts, ends)
-        words = text._replace(starts=starts, ends=ends, data=letters)
-        kernel, empty = partial(hash_text, self.prefix), empty and self.has_missing
-        return self._of_text(kernel, "starts and ends within the bytes", words, empty)
+        text, validity = cast(Text, column), validity_of(cast(Text, column))
+        data, empty = read_only(text.data), empty and self.has_missing
+
+        def fill(begin: int, slots: Slots) -> None:
+            rows = slice(begin, begin + slots.indices.size)
+            starts, ends = (np.array(of[rows], np.int64) for of in (text.starts, text.ends))
+            row = _find(self.place, data, _LETTERS, starts, ends)
+            if row >= 0:
+                raise self._broken(text, begin + row, "starts and ends within the bytes")
+            offsets = np.append(0, np.cumsum(ends - starts))
+            letters = np.empty(offsets[-1], np.uint8)
+            _copy(data, _LETTERS, starts, ends, letters)
+            here = validity[rows] if validity.size else validity
+            hash_text(self.prefix, offsets[:-1], offsets[1:], letters, here, 0, empty, slots)
+
+        return fill
 
     def word(self, value: Any, zone: str) -> bytes:
         """See `Hashed.word`; empty where the text has fewer words."""
         if not isinstance(value, str):
             raise other(self.name, value, "text")
         try:
-            data = value.encode()
+            words = words_of(value)
         except UnicodeEncodeError:
             raise other(self.name, value, "text that UTF-8 can hold") from None
-        letters = _LETTERS[np.frombuffer(data, np.uint8)].tobytes()
-        words = [word for word in letters.split(b"\0") if word]
         return words[self.place] if self.place < len(words) else b""
 
     def _word(self, column: Column, row: int) -> str:
@@ -94,20 +101,45 @@ class _Word(Hashed):
         return self.word(data.decode(errors="replace"), "").decode()
 
 
+def words_of(text: str) -> list[bytes]:
+    """All words of a text; `UnicodeEncodeError` if UTF-8 cannot hold it."""
+    letters = _LETTERS[np.frombuffer(text.encode(), np.uint8)].tobytes()
+    return [word for word in letters.split(b"\0") if word]
+
+
 @compiled()
-def _find(place: int, letters: NDArray[np.uint8], starts: Int, ends: Int) -> None:
+def _find(
+    place: int, data: NDArray[np.uint8], table: NDArray[np.uint8], starts: Int, ends: Int
+) -> int:
     """Move starts and ends of texts to those of their words at a place; both are equal without it.
 
-    Places outside of the bytes stay as they are.
+    Returns a row whose bytes do not lie within the data, or -1.
     """
     for row in range(starts.size):
         at, end = starts[row], ends[row]
-        if not 0 <= at <= end <= letters.size:
-            continue
+        if not 0 <= at <= end <= data.size:
+            return row
         for _ in range(place + 1):
-            while at < end and letters[at] == 0:
+            while at < end and table[data[at]] == 0:
                 at += 1
             starts[row] = at
-            while at < end and letters[at] != 0:
+            while at < end and table[data[at]] != 0:
                 at += 1
         ends[row] = at
+    return -1
+
+
+@compiled()
+def _copy(
+    data: NDArray[np.uint8],
+    table: NDArray[np.uint8],
+    starts: Int,
+    ends: Int,
+    out: NDArray[np.uint8],
+) -> None:
+    """Write the bytes of words one after another, in lower case."""
+    place = 0
+    for row in range(starts.size):
+        for at in range(starts[row], ends[row]):
+            out[place] = table[data[at]]
+            place += 1

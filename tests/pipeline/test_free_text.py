@@ -1,0 +1,33 @@
+"""Which columns of text are free text."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import spark_auc
+
+N = 400
+RNG = np.random.default_rng(3)
+NAMES = np.array([f"name{k}" for k in range(90)])
+
+
+TEXTS = {
+    "user{0}@gmail.com": False,
+    "https://shop.example/item/{0}": False,
+    "ORD-2024-{0:06d}": False,
+    "{1}.{2}.{3}.{4}": False,
+    "+49 171 {0:07d}": False,
+    "{0}": False,
+    "{5} sent {6} and {7}, number {0}": True,
+    "Mr. {5} {6} ({0})": True,
+    "ОТЗЫВ {0}: {5} и {6}": True,
+}
+
+
+@pytest.mark.parametrize(("form", "is_text"), TEXTS.items())
+def test_codes_are_left_out_and_sentences_are_read(form, is_text):
+    values = [form.format(k, *RNG.integers(0, 256, 4), *RNG.choice(NAMES, 3)) for k in range(N)]
+    frame = pd.DataFrame({"x": RNG.normal(size=N), "id": values, "y": RNG.random(N) < 0.4})
+    recipe = spark_auc.train(frame, "y").model.recipe
+    kinds = [column.kind for column in recipe.own_columns if column.name == "id"]
+    assert kinds == (["words"] if is_text else [])
