@@ -34,6 +34,9 @@ from spark_auc.features.watched import Missing
 _ROWS = 2**17
 # Columns that an error names.
 _SHOWN = 5
+# Rows of the rarer class from which on words of free text are used. On nine days of sales with
+# 5 to 42 of them the words lowered the mean AUC by .013.
+_ROWS_OF_WORDS = 100
 
 
 @dataclass(frozen=True)
@@ -235,7 +238,8 @@ class AutoPlan:
                 continue
             is_free = column.kind == AUTO and column.name not in crossed
             kinds, reasons = decided(column, counts[column.name], is_free)
-            if not kinds and column.type == "text" and is_free_text(column.name):
+            can_be_read = column.type == "text" and min(positive, negative) >= _ROWS_OF_WORDS
+            if not kinds and can_be_read and is_free_text(column.name):
                 sentence = f"{column.name!r} is free text: its words are tokens"
                 kinds, reasons = ("words",), [Decision(column.name, sentence, warning=False)]
             entries = _entries(column, kinds)

@@ -425,9 +425,9 @@ def test_what_became_of_each_column_is_told(capsys, caplog):
 def test_free_text_is_read_as_words(capsys, caplog):
     rng = np.random.default_rng(7)
     words = np.array(["win", "free", "Cash", "call", "now", "meet", "later", "lunch", "home", "ok"])
-    chosen = [rng.choice(words, 9) for _ in range(ROWS)]
+    chosen = [rng.choice(words, 9) for _ in range(4 * ROWS)]
     notes = [f"{' - '.join(own)} #{k}" for k, own in enumerate(chosen)]
-    y = [str(int((own == "free").sum() + (own == "Cash").sum() > 1)) for own in chosen]
+    y = [str(int("free" in own)) for own in chosen]
     Path("rows.csv").write_text(text({"note": notes, "y": y}))
     caplog.set_level("INFO")
     code, result = trained(capsys, "rows.csv")

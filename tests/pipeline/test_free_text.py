@@ -31,3 +31,15 @@ def test_codes_are_left_out_and_sentences_are_read(form, is_text):
     recipe = spark_auc.train(frame, "y").model.recipe
     kinds = [column.kind for column in recipe.own_columns if column.name == "id"]
     assert kinds == (["words"] if is_text else [])
+
+
+def test_the_words_of_few_positive_rows_are_not_used():
+    values = [
+        f"{name} sent a letter to {other} {k}"
+        for k, (name, other) in enumerate(RNG.choice(NAMES, (N, 2)))
+    ]
+    frame = pd.DataFrame({"x": RNG.normal(size=N), "id": values, "y": np.arange(N) % 5 == 0})
+    recipe = spark_auc.train(frame, "y").model.recipe
+    assert [column.name for column in recipe.own_columns] == ["x"]
+    named = spark_auc.train(frame, "y", features={"words": ["id"]}).model.recipe
+    assert {column.kind for column in named.own_columns} == {"spline", "words"}
