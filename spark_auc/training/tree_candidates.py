@@ -212,7 +212,8 @@ def _measured(
         nonzero = int(np.count_nonzero(leaves.forest.values))
         if candidate.beside and linear:
             both, train = np.hstack([others[:, k : k + 1], alone]), rows.take(fit)
-            deviation = _deviations(ArrayRows((Batch(both[fit], train.y, train.weight),), 2))
+            columns = ArrayRows((Batch(both[fit], train.y, train.weight),), 2)
+            deviation = column_moments(columns).standard_deviation()
             scores = (both / deviation) @ [1 - shares, shares]
             dimension += linear.dimension
             nonzero += int(np.count_nonzero(linear.weights[k]))
@@ -234,11 +235,6 @@ def _measured(
     unknown = next((part for part in added if isinstance(part, str)), None)
     known = [part for part in added if not isinstance(part, str)]
     return result.measured(selection, known if unknown is None else unknown)
-
-
-def _deviations(scores: RowSource) -> Float:
-    """Standard deviations ``(l,)`` of the columns of rows, 1 of constant ones."""
-    return column_moments(scores).standard_deviation()
 
 
 def _scores(recipe: Recipe, rows: RawRows, W: Float) -> Float:
@@ -290,7 +286,8 @@ def train_grown(
 
         return rows.changed(batchwise(score), W.shape[1])
 
-    w = (parts / _deviations(scored(parts))) @ [1 - penalty.trees, penalty.trees]
+    deviation = column_moments(scored(parts)).standard_deviation()
+    w = (parts / deviation) @ [1 - penalty.trees, penalty.trees]
     result = train(scored(w[:, None]), TrainingSettings(reg_params=(0.0,), standardize=False))
     w = float(result.w[0]) * w
     return replace(result, w=w, columns=column_moments(rows), penalty=penalty)

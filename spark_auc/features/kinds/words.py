@@ -78,8 +78,8 @@ class _Word(Hashed):
             if row >= 0:
                 raise self._broken(text, begin + row, "starts and ends within the bytes")
             offsets = np.append(0, np.cumsum(ends - starts))
-            letters = np.empty(offsets[-1], np.uint8)
-            _copy(data, _LETTERS, starts, ends, letters)
+            places = np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])
+            letters = _LETTERS[data[places]]
             here = validity[rows] if validity.size else validity
             hash_text(self.prefix, offsets[:-1], offsets[1:], letters, here, 0, empty, slots)
 
@@ -127,19 +127,3 @@ def _find(
                 at += 1
         ends[row] = at
     return -1
-
-
-@compiled()
-def _copy(
-    data: NDArray[np.uint8],
-    table: NDArray[np.uint8],
-    starts: Int,
-    ends: Int,
-    out: NDArray[np.uint8],
-) -> None:
-    """Write the bytes of words one after another, in lower case."""
-    place = 0
-    for row in range(starts.size):
-        for at in range(starts[row], ends[row]):
-            out[place] = table[data[at]]
-            place += 1
