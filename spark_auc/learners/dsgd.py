@@ -15,7 +15,12 @@ from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import entries, unweighted
 from spark_auc.learners.linear import SMALLEST_SCALE, AveragedIterate
-from spark_auc.learners.losses import LOSSES, loss_descent
+from spark_auc.learners.losses import (
+    EXPONENTIAL,
+    LOSSES,
+    implicit_exponential,
+    loss_descent,
+)
 from spark_auc.learners.pairs import AHEAD, add_row, draw_pairs, row_product
 
 # Separates these random numbers from other uses of the same seed.
@@ -41,7 +46,9 @@ class DSGD(AveragedIterate):
     ``mu = c / sqrt(m)``, whose first step forgets where the stage began. The sum of the former
     grows only as ``log m``, too slowly for many features. With ``averaging``, all steps of a stage
     have size ``gamma``, and the weights are the average of the stage's iterates, which the next
-    stage starts from. The influence of the start on the average decays as ``1 / m`` [2]_.
+    stage starts from. The influence of the start on the average decays as ``1 / m`` [2]_. Constant
+    steps on the exponential loss, whose curvature has no bound, are implicit: they take the slope
+    at the margin after the step [3]_, with the bound ``2 |x|^2 + 2 |x'|^2`` on ``|D|^2``.
 
     Pairs are drawn within the rows of one call of `learn`. The same blocks in the same order give
     the same weights; `spark_auc.learners.blocks.blocks` cuts a stream into equal blocks.
@@ -82,6 +89,7 @@ class DSGD(AveragedIterate):
        Accuracy. AAAI 2019.
     .. [2] F. Bach, E. Moulines. Non-strongly-convex smooth stochastic approximation with
        convergence rate O(1/n). NIPS 2013.
+    .. [3] B. Kulis, P. L. Bartlett. Implicit online learning. ICML 2010.
     """
 
     COUNTS = ("drawn", "steps")
@@ -204,6 +212,16 @@ class DSGD(AveragedIterate):
         return merged
 
 
+@compiled()
+def _square_bound(values: Float, begin: NDArray[np.uint64], end: NDArray[np.uint64]) -> float:
+    """Twice the sum of the squared lengths of two rows."""
+    total = 0.0
+    for row in range(2):
+        for at in range(begin[row], end[row]):
+            total += 2.0 * values[at] * values[at]
+    return total
+
+
 @compiled(fastmath={"reassoc", "contract"})
 def _learn(
     values: Float,
@@ -254,7 +272,12 @@ def _learn(
                 sign = 1.0 if order > 0.0 else -1.0
                 margin = row_product(values, indices, begin[0], end[0], z)
                 margin -= row_product(values, indices, begin[1], end[1], z)
-                change = share * length * sign * loss_descent(loss, own, sign * scale * margin)
+                margin *= sign * scale
+                if averaging and loss == EXPONENTIAL and not own:
+                    square = _square_bound(values, begin, end)
+                    change = sign * implicit_exponential(share * length, square, margin)
+                else:
+                    change = share * length * sign * loss_descent(loss, own, margin)
             scale *= 1.0 - length * penalty
             if abs(scale) < SMALLEST_SCALE:
                 for j in range(z.size):

@@ -80,3 +80,21 @@ def loss_descent(loss: int, own: int, z: float) -> float:
     if loss == SQUARED or z < 1.0:
         return 2.0 * (1.0 - z)
     return 0.0
+
+
+@compiled()
+def implicit_exponential(step: float, length: float, z: float) -> float:
+    """The implicit step ``u = step e^-(z + length u)`` on ``e^-z``, of a squared length >= 0.
+
+    ``v = length u`` solves ``v + log v = log(step length) - z``, so that a step moves the margin by
+    no more than the logarithm of what the explicit step would.
+    """
+    if length == 0.0:
+        return 0.0
+    k = math.log(step * length) - z
+    if k < -30.0:
+        return step * math.exp(-z)
+    v = math.log1p(math.exp(k)) if k < 30.0 else k
+    for _ in range(5):
+        v *= (1.0 + k - math.log(v)) / (1.0 + v)
+    return v / length

@@ -84,8 +84,8 @@ class AdaDSGSettings(OnlineSettings, ParallelSettings, total=False):
             "Steps t = 0, 1, .. of a stage. 'published': stepSize / (t + 1), as in the paper's "
             "experiments. 'theory': 1 / (mu (t + 1)) with mu = penalty / sqrt(m), as in its "
             "Algorithm 2; the first step forgets the stage before. 'averaged': all of length "
-            "stepSize, and the stage's iterates are averaged. By default 'published' with a "
-            "stepSize and 'averaged' without one."
+            "stepSize, and the stage's iterates are averaged; those of the exponential loss are "
+            "implicit. By default 'published' with a stepSize and 'averaged' without one."
         ),
     ]
     stepSize: Annotated[

@@ -1,16 +1,24 @@
 """DSGD by each loss, pair and step: the paper's loop, and the minimum over all pairs of rows."""
 
+import itertools
 import math
 
 import numba
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.noise import uniform
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
-from spark_auc.learners.losses import CURVATURES, LOSSES, loss_values, sampled_loss
+from spark_auc.learners.losses import (
+    CURVATURES,
+    LOSSES,
+    implicit_exponential,
+    loss_values,
+    sampled_loss,
+)
 
 D, N, C = 4, 200, 2.0
 RNG = np.random.default_rng(5)
@@ -97,6 +105,31 @@ def test_the_minimum_over_all_pairs_is_reached(loss):
             learner.learn(X, Y)
     best = minimize(objective, np.zeros(D), (PHI[loss], Y), options={"maxiter": 60}).fun
     assert best * (1 - 1e-9) <= objective(learner.w, PHI[loss], Y) < 1.01 * best
+
+
+@pytest.mark.parametrize("tails", [0, 1])
+def test_steps_on_the_exponential_loss_never_diverge(tails):
+    """Explicit steps diverge in a third of such orders of normal rows."""
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(3000, 6)) / (rng.uniform(0.05, 1.0, (3000, 1)) ** tails)
+    y = X @ rng.normal(size=6) + 2 * rng.normal(size=3000) > 2.5
+    share = 2 * y.mean() * (1 - y.mean())
+    gamma = 0.25 / (share * 2 * (X**2).sum(axis=1).mean())
+    best = roc_auc_score(y, X @ np.linalg.lstsq(X, y - y.mean(), rcond=None)[0])
+    for seed in range(20):
+        learner = DSGD(6, gamma, 1.0, seed, averaging=True, loss="exponential")
+        for size in (750, 1500, 3000):
+            learner.stage(size)
+            learner.learn(X[:size], y[:size])
+        assert roc_auc_score(y, X @ learner.w) > best - 0.02
+
+
+def test_an_implicit_step_takes_the_slope_after_it():
+    for step, length, z in itertools.product((1e-6, 0.1, 3.0), (1e-3, 1.0, 50.0), (-900, -3, 0, 9)):
+        u = implicit_exponential(step, length, float(z))
+        assert math.log(u) == pytest.approx(math.log(step) - z - length * u, rel=1e-9)
+    assert implicit_exponential(0.1, 1.0, 900.0) == 0.0
+    assert implicit_exponential(0.1, 0.0, -5.0) == 0.0
 
 
 def test_graded_labels_and_a_loss_of_ones_own():
