@@ -92,6 +92,7 @@ def train(
     key: str | None = None,
     test: float = 0.2,
     method: Literal["auto"] | None = None,
+    budget: float | None = None,
     refit: bool = True,
     seed: int = 0,
     features: Mapping[str, Any] | None = None,
@@ -124,6 +125,10 @@ def train(
     method
         "auto" chooses among models of single columns, pairs, crosses and trees. Default: among the
         same without trees, of at most 250,000 rows and unless a setting contradicts the choice.
+    budget
+        Seconds of counted work for this choice: candidates that it has no room for are left out.
+        Numbers of rows and features decide, so that every machine chooses alike; the seconds are
+        about those of one processor. Default: no limit.
     refit
         Whether the rows that were held out train too, after they have measured the model: the model
         is then that of all rows, with the recipe and the penalty that were chosen. False: the
@@ -188,22 +193,38 @@ def train(
         ranker = ranker.with_values(**{"keyCol": key, "seed": seed, **(training or {})})
     if key is not None and not isinstance(given.get("leaveOut"), str):
         given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
-    recipe = RecipeEstimator(**given)
-    added = [n for n in ADDED if n not in (settings if n == "smoothness" else given)]
-    if method is None:
-        added = [name for name in added if name in DEFAULT]
-    estimator: Any = MethodEstimator(recipe, ranker, added)
-    if method is None and not estimator.can_choose:
-        if ranker.selects:
-            given = {**default_recipe(given.get("trees")), **given}
-            if "smoothness" not in settings and not grows_from_all(given.get("trees")):
-                ranker = ranker.smooth
-        estimator = PipelineEstimator([RecipeEstimator(**given), ranker])
+    estimator = _estimator(method, budget, given, ranker, settings)
     model = estimator.fitted(table)
     if held_out is None:
         return Trained(model)
     evaluation = model.evaluate(held_out)
     return Trained(estimator.fitted_again(model, whole) if refit else model, evaluation)
+
+
+def _estimator(
+    method: str | None,
+    budget: float | None,
+    given: dict[str, Any],
+    ranker: MBAEstimator,
+    settings: Mapping[str, Any],
+) -> Any:
+    """The choice of a model, or one model where a setting of the recipe contradicts the choice."""
+    added = [n for n in ADDED if n not in (settings if n == "smoothness" else given)]
+    if method is None:
+        added = [name for name in added if name in DEFAULT]
+    estimator = MethodEstimator(RecipeEstimator(**given), ranker, added, budget)
+    if method is not None or estimator.can_choose:
+        return estimator
+    if budget is not None:
+        raise ConfigError(
+            f"found budget {budget:g} and a setting that contradicts a choice of models, whose "
+            "candidates it limits; leave out one of both"
+        )
+    if ranker.selects:
+        given = {**default_recipe(given.get("trees")), **given}
+        if "smoothness" not in settings and not grows_from_all(given.get("trees")):
+            ranker = ranker.smooth
+    return PipelineEstimator([RecipeEstimator(**given), ranker])
 
 
 def table_of(rows: Any, exact: Sequence[str] = ()) -> Table:

@@ -44,6 +44,17 @@ def blocks_of(recipe: Recipe) -> dict[str, Int]:
     return {name: columns for name, columns in blocks.items() if columns.size}
 
 
+def entries_of(recipe: Recipe) -> dict[str, int]:
+    """Most stored entries of a row in each block of `blocks_of`, by name."""
+    pairs, leaves = sum(p.slots for p in recipe.pairs), recipe.trees.slots if recipe.trees else 0
+    return {
+        "additive": recipe.slots.size - pairs - leaves,
+        "pairs": pairs,
+        "crosses": len(recipe.slot_pairs),
+        "leaves": leaves,
+    }
+
+
 def of_blocks(recipe: Recipe, names: Collection[str]) -> Recipe:
     """The recipe of some of its blocks, in the order of the whole recipe.
 

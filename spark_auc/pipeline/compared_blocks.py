@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
+from spark_auc.features.recipe_blocks import entries_of
 from spark_auc.pipeline.ranker_fit import FoldsFit
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.table import Table
 from spark_auc.training.blocks import Blocks
+from spark_auc.training.costs import CountedWork
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodComparison
 from spark_auc.training.settings import MethodSettings
@@ -24,6 +27,7 @@ def compared(
     knowing: Collection[str] = (),
     without_hinge: tuple[str, ...] | None = None,
     smoothness: float | None = None,
+    budget: float = math.inf,
 ) -> MethodComparison:
     """Candidate models of blocks of features, measured on the same held-out folds.
 
@@ -45,6 +49,8 @@ def compared(
         See `MethodSettings`.
     smoothness
         The only factor of the roughness of curves. Default: those of the ranker.
+    budget
+        Seconds of counted work for all candidates; see `spark_auc.training.costs.CountedWork`.
     """
     folds, column = ranker.folds(table)
     columns = ranker.resolved(table, features, ranker.values()["keyCol"], column)
@@ -55,5 +61,6 @@ def compared(
         smoothness=ranker.factors if smoothness is None else (smoothness,),
         hinge=hinge,
         without_hinge=without_hinge,
+        work=CountedWork(entries=entries_of(features.recipe), budget=budget),
     )
     return compare_methods(TableRows.of(table, columns), blocks, settings)

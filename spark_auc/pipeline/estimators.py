@@ -145,9 +145,13 @@ class MethodEstimator(MethodFit):
     HINGE = HingeEstimator
 
     def __init__(
-        self, recipe: Any, ranker: MBAEstimator | None = None, added: Collection[str] = ADDED
+        self,
+        recipe: Any,
+        ranker: MBAEstimator | None = None,
+        added: Collection[str] = ADDED,
+        budget: float | None = None,
     ) -> None:
-        prepared = self._prepared(recipe, ranker or MBAEstimator(), added)
+        prepared = self._prepared(recipe, ranker or MBAEstimator(), added, budget)
         self.pipeline: PipelineEstimator = PipelineEstimator(prepared)
 
     def fitted_again(self, model: PipelineModel, table: Table) -> PipelineModel:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from spark_auc.core.row_source import RowSource
+from spark_auc.core.validation import check_at_least
 from spark_auc.errors import (
     ConfigError,
     ConvergenceError,
@@ -25,14 +27,15 @@ from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.pipeline_fit import MOST_COMPARED_ROWS, PipelineFit
 from spark_auc.pipeline.ranker_fit import RankerFit
 from spark_auc.pipeline.ranker_settings import CONTRARY_TO_CHOICE
-from spark_auc.pipeline.recipe_estimator import RecipeFit
-from spark_auc.pipeline.recipe_ranker import reduced
+from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
+from spark_auc.pipeline.recipe_ranker import recipe_for, reduced
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows, counted
 from spark_auc.tables.table import Table
-from spark_auc.training.blocks import ADDITIVE, LEAVES
+from spark_auc.training.blocks import ADDITIVE, CROSSES, LEAVES, PAIRS
+from spark_auc.training.costs import CountedWork
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.raw_rows import RawRows
@@ -90,18 +93,27 @@ class MethodFit:
     added
         Names of the settings of the recipe, and of the ranker (smoothness), that are set here where
         they are not set, of `ADDED`.
+    budget
+        Seconds of counted work for the candidates that are compared, which stand for about so many
+        seconds of one processor; those that it has no room for are left out, from the simplest on.
+        Counts of rows and features decide, so that every machine decides alike. Default: no limit.
     """
 
     pipeline: PipelineFit
+    # Seconds of counted work for candidates.
+    _budget: float = math.inf
     # The class that fits the hinge.
     HINGE: ClassVar[type[Any]]
     _grows: bool
     _hinges: bool
 
     def _prepared(
-        self, recipe: Any, ranker: PairMomentsFit, added: Collection[str]
+        self, recipe: Any, ranker: PairMomentsFit, added: Collection[str], budget: float | None
     ) -> tuple[Any, PairMomentsFit]:
         """The recipe and the ranker with the settings of the choice where they are not set."""
+        if budget is not None:
+            check_at_least("budget", budget, 0)
+            self._budget = budget
         self._grows, self._hinges = False, "hinge" in added
         ranker = ranker.smooth if "smoothness" in added else ranker
         if not isinstance(recipe, RecipeFit):
@@ -159,8 +171,7 @@ class MethodFit:
         ranker = self.pipeline.ranker
         assert isinstance(ranker, PairMomentsFit)
         compares = self._grows or self.pipeline.compares(table)
-        fitted = self.pipeline.fitted_recipe(table, candidates=compares)
-        assert fitted is not None, "a choice of methods has a recipe"
+        fitted, budget = self._screened(table, compares)
         if not compares:
             return self.pipeline.fitted_with(table, fitted)
         recipe = fitted.recipe
@@ -175,7 +186,7 @@ class MethodFit:
         # Single columns are compared again where the rows that chose others may be held out.
         again = (ADDITIVE,) if taught and not grown else None
         try:
-            comparison = compared(*found, knowing=knowing, without_hinge=again)
+            comparison = compared(*found, knowing=knowing, without_hinge=again, budget=budget)
             choice = comparison.choice
             if choice.blocks == again and choice.selection:
                 rejected, smoothness = comparison.rejected(), choice.selection.candidate.smoothness
@@ -183,13 +194,15 @@ class MethodFit:
                 recipe, taught = fitted.recipe, None
                 features = replace(fitted.input_features(table), by_values=True)
                 found = *(table, ranker, features, blocks_of(recipe)), self._hinges
-                comparison = compared(*found, smoothness=smoothness).with_results(rejected)
+                budget -= comparison.work
+                comparison = compared(*found, smoothness=smoothness, budget=budget)
+                comparison = comparison.with_results(rejected)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             if self._grows:
                 raise
             _log.warning("no candidates are compared: %s", error)
             return self.pipeline.fitted_with(table, reduced(fitted, (ADDITIVE,)))
-        trees = self._trees(table, features, comparison)
+        trees = self._trees(table, features, comparison, budget - comparison.work)
         comparison = comparison.with_results(trees.results)
         chosen = comparison.choice
         candidate = trees.candidates.get(chosen.name)
@@ -207,7 +220,23 @@ class MethodFit:
         summary = replace(model.ranker.summary, selection=selection)
         return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
 
-    def _trees(self, table: Table, features: RawFeatures, others: MethodComparison) -> _Trees:
+    def _screened(self, table: Table, compares: bool) -> tuple[RecipeModel, float]:
+        """The recipe with the pairs and crosses that may be chosen, and the budget that is left."""
+        recipe, budget, screen = self.pipeline.recipe, self._budget, 0.0
+        if compares and budget < math.inf and isinstance(recipe, RecipeFit):
+            work = CountedWork(counted(table, self.ranker.values()["labelCol"]), budget=budget)
+            screen, values = work.screen(len(table.schema.names)), recipe.values()
+            if reason := work.without(screen):
+                _log.info("no pairs and crosses of columns are looked for: %s", reason)
+                auto = {name: None for name in (PAIRS, CROSSES) if values[name] == "auto"}
+                return recipe_for(self.ranker, table, recipe.with_values(**auto), None), budget
+        fitted = self.pipeline.fitted_recipe(table, candidates=compares)
+        assert fitted is not None, "a choice of methods has a recipe"
+        return fitted, budget - screen
+
+    def _trees(
+        self, table: Table, features: RawFeatures, others: MethodComparison, budget: float
+    ) -> _Trees:
         """The candidates whose trees grow from all rows, measured on the folds of others."""
         if not self._grows:
             return _Trees({}, [])
@@ -228,7 +257,10 @@ class MethodFit:
         if not types:
             without = [result.without("no column that trees can split") for result in absent]
             return _Trees(candidates, without)
-        results = measured(CANDIDATES, raw, types, others.folds, features.recipe, linear)
+        results = measured(
+            *(CANDIDATES, raw, types, others.folds, features.recipe, linear),
+            budget=budget,
+        )
         return _Trees(candidates, results, raw, types)
 
     def _raw_rows(self, table: Table, features: RawFeatures) -> RawRows:

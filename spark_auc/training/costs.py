@@ -1,4 +1,7 @@
-"""Whether the rows or the matrix of their second moments take less time, estimated beforehand.
+"""Counted work: seconds of one processor that follow from numbers of rows, entries and features.
+
+They are the same on every machine and engine. They decide whether the rows or the matrix of their
+second moments take less time, and which candidates a budget has room for.
 
 The matrix takes a product of each pair of stored entries of a row, several visits of its ``d^2``
 numbers, and a decomposition. Without it, each step of a solver reads the rows.
@@ -6,7 +9,9 @@ numbers, and a decomposition. Without it, each step of a solver reads the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +31,13 @@ _MANY, _LENGTH, _LONGEST = 6, 200, 400
 # Steps of a single ridge: on a matrix, where a factor follows if they are many, and on the rows,
 # where few ridges take more.
 _FEW, _ENOUGH = 8, 200
+# Products with the rows that the squared hinge takes.
+_HINGE = 60
+# Most rows of the sample in which pairs and crosses of columns are looked for, features of a column
+# of its model, and its folds.
+_SAMPLE, _WIDTH, _FOLDS = 100_000, 40, 5
+# A row and column of the histograms of a level of a tree, and a tree.
+_HISTOGRAM, _TREE = 2e-9, 2e-3
 
 
 class Work(NamedTuple):
@@ -88,3 +100,65 @@ def _solved_by_matrix(dimension: int, work: Work, many: bool) -> float:
         return _COPIES * square + 2 / 3 * _PRODUCT * cube
     steps = _LENGTH if many else work.penalties * _FEW
     return (_COPIES + steps * _READ) * square
+
+
+@dataclass(frozen=True)
+class CountedWork:
+    """Counted work of candidate models in seconds, and the budget for all of them.
+
+    Parameters
+    ----------
+    rows, folds
+        Numbers of rows and folds.
+    entries
+        Most stored entries of a row in each block of features, by the block's name.
+    budget
+        Seconds for all candidates. Default: no limit.
+    """
+
+    rows: int = 0
+    folds: int = 5
+    entries: Mapping[str, int] = field(default_factory=dict)
+    budget: float = math.inf
+
+    def without(self, work: float) -> str | None:
+        """Why a candidate of some work is left out; None if the budget has room for it."""
+        if work <= self.budget:
+            return None
+        return (
+            f"its counted work, {work:.2g} s, is more than the {max(self.budget, 0.0):.2g} s that "
+            "are left of the budget"
+        )
+
+    def left(self, spent: float) -> CountedWork:
+        """The budget that is left after some work."""
+        return replace(self, budget=self.budget - spent)
+
+    def squared(self, blocks: Iterable[str], dimension: int, factors: int = 1) -> float:
+        """Penalties of the squared loss on blocks of ``dimension`` features in all.
+
+        ``factors`` is the number of factors of the roughness of curves.
+        """
+        entries, parts = self._entries(blocks), self.folds * factors
+        gram = _UPDATE / 2 * self.rows * float(entries) ** 2
+        matrix = gram + parts * _solved_by_matrix(dimension, Work(folds=self.folds), many=True)
+        step = _ENTRY * self.rows * entries + 4 * _LENGTH * _READ * dimension + _CALL
+        return min(matrix, parts * _LENGTH * step)
+
+    def hinge(self, blocks: Iterable[str]) -> float:
+        """The squared hinge with one penalty on blocks of features."""
+        return self.folds * _HINGE * (_ENTRY * self.rows * self._entries(blocks) + _CALL)
+
+    def screen(self, columns: int) -> float:
+        """Pairs and crosses among a number of columns, looked for in a sample of the rows."""
+        rows, width = min(self.rows // 2, _SAMPLE), min(_WIDTH * columns, LARGEST_FACTORISED)
+        single = CountedWork(rows, _FOLDS, {"": columns}).squared([""], width)
+        return single + _UPDATE * rows * float(columns) ** 2
+
+    def trees(self, trees: int, leaves: int, columns: float) -> float:
+        """Trees that grow in every fold from a number of columns."""
+        level = _HISTOGRAM * self.rows * columns
+        return self.folds * trees * (_TREE + math.log2(leaves) * level)
+
+    def _entries(self, blocks: Iterable[str]) -> int:
+        return sum(self.entries.get(name, 0) for name in blocks)

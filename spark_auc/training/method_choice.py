@@ -27,7 +27,7 @@ from spark_auc.training.candidate_quadratics import (
     RowQuadratics,
     UnionMoments,
 )
-from spark_auc.training.costs import Work, steps_on_rows
+from spark_auc.training.costs import CountedWork, Work, steps_on_rows
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import to_columns
 from spark_auc.training.held_out import held_out_auc, held_out_deviations
@@ -64,6 +64,8 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
         The moments of no block fit in memory, and the rows do not fit or are too many.
     """
     rows = rows.gathered_within(rows.memory.rows_limit) or rows
+    work = replace(settings.work, rows=_count(rows), folds=settings.folds.count)
+    settings = replace(settings, work=work)
     parts, largest = settings.folds.parts, settings.largest
     kept, left_out = fitting(blocks, rows.memory, parts, largest)
     if left_out:
@@ -77,7 +79,11 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
     for name, reason in left_out.items():
         _log.info("the block %s has no moments: %s", name, reason)
     names = dict.fromkeys([*unions(tuple(blocks)), *unions(tuple(kept))])
-    methods = [Method(name) for name in names]
+    results = _counted([Method(name) for name in names], blocks, settings)
+    methods = [method for method, result in results.items() if not result.left_out]
+    needed = {name for method in methods for name in method.blocks}
+    blocks = {name: columns for name, columns in blocks.items() if name in needed}
+    kept = {name: columns for name, columns in kept.items() if name in needed}
     compared = _Comparison.of(rows, blocks, kept, left_out, settings)
     squared = compared.squared(methods)
     fit = [squared[method] for method in methods if {*method.blocks} <= {*kept}]
@@ -85,11 +91,13 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
         _log.info("making the matrix, to solve the penalties that steps on the rows did not")
         compared = _Comparison.of(rows, blocks, kept, left_out, settings, by_steps=False)
         squared = compared.squared(methods)
-    comparison = MethodComparison(tuple(squared.values()), compared.folds.held_out)
+    results |= {m: replace(found, work=results[m].work) for m, found in squared.items()}
+    comparison = MethodComparison(tuple(results.values()), compared.folds.held_out)
     if not comparison.measured:
         raise ConvergenceError(f"found no candidate solved: {comparison.results[0].left_out}")
     if settings.hinge and comparison.choice.blocks != settings.without_hinge:
-        comparison = comparison.with_results([compared.hinge(comparison.choice)])
+        hinge = compared.hinge(comparison.choice, work.left(comparison.work))
+        comparison = comparison.with_results([hinge])
     chosen = comparison.choice
     if chosen.selection:
         warn_of_weaker(chosen.selection)
@@ -189,8 +197,7 @@ class _Comparison:
         return self._result(method).without(reason)
 
     def _result(self, method: Method) -> MethodResult:
-        columns = method.columns(self.blocks)
-        return MethodResult(method.name, method.blocks, method.loss, columns.size, features=columns)
+        return _unmeasured(method, self.blocks)
 
     def _taught(self, method: Method) -> bool:
         """Whether a candidate trains on the rows that are in no fold."""
@@ -265,11 +272,14 @@ class _Comparison:
             )
         return results
 
-    def hinge(self, squared: MethodResult) -> MethodResult:
+    def hinge(self, squared: MethodResult, work: CountedWork) -> MethodResult:
         """A candidate with the squared hinge, beginning with its result with the squared loss."""
         assert squared.selection is not None, "a candidate that was measured"
         method = Method(squared.blocks)
         result = self._result(replace(method, loss="hinge"))
+        if reason := work.without(seconds := work.hinge(method.blocks)):
+            return result.without(reason)
+        result = replace(result, work=seconds)
         gathered = _gathered(self.rows, self.settings.hinge_rows)
         if isinstance(gathered, str):
             return result.without(gathered)
@@ -285,6 +295,30 @@ class _Comparison:
         return replace(result.measured(selection, added), weights=weights)
 
 
+def _counted(
+    methods: Sequence[Method], blocks: Blocks, settings: MethodSettings
+) -> dict[Method, MethodResult]:
+    """The candidates before they are measured; without those that the budget has no room for."""
+    work, results = settings.work, dict[Method, MethodResult]()
+    for method in methods:
+        result = _unmeasured(method, blocks)
+        factors = 1 if results else max(len(settings.smoothness), 1)
+        seconds = work.squared(method.blocks, result.dimension, factors)
+        reason = work.without(seconds) if results else None
+        if reason:
+            _log.info("%s is left out: %s", method.name, reason)
+            results[method] = result.without(reason)
+        else:
+            results[method] = replace(result, work=seconds)
+            work = work.left(seconds)
+    return results
+
+
+def _unmeasured(method: Method, blocks: Blocks) -> MethodResult:
+    columns = method.columns(blocks)
+    return MethodResult(method.name, method.blocks, method.loss, columns.size, features=columns)
+
+
 def _unsolved(result: MethodResult) -> bool:
     """Whether a weaker penalty than those that were solved may rank better."""
     selection = result.selection
@@ -296,11 +330,17 @@ def _with_columns(rows: RowSource, columns: Int) -> RowSource:
     return rows if columns.size == rows.dimension else rows.changed(*to_columns(columns))
 
 
+def _count(rows: RowSource) -> int:
+    if isinstance(rows, ArrayRows):
+        return sum(batch.y.size for batch in rows.batches)
+    return int(column_moments(rows).rows.sum())
+
+
 def _gathered(rows: RowSource, most: int) -> ArrayRows | str:
     """The rows in memory, or why candidates that need them are left out."""
     if not isinstance(rows, ArrayRows):
         return "the rows do not fit in this process's memory"
-    count = sum(batch.y.size for batch in rows.batches)
+    count = _count(rows)
     if count > most:
         return f"found {count} rows, expected at most {most} for passes in memory"
     return rows

@@ -36,6 +36,9 @@ class MethodResult:
     seconds
         CPU time in seconds of solving this candidate, and of measuring it where no pass over the
         rows is shared.
+    work
+        Its counted work in seconds (`spark_auc.training.costs.CountedWork`); 0 where a budget had
+        no room for it.
     left_out
         Why it was left out; None if it was not.
     deviations : (g, l)
@@ -54,6 +57,7 @@ class MethodResult:
     dimension: int
     selection: Selection | None = None
     seconds: float = 0.0
+    work: float = 0.0
     left_out: str | None = None
     deviations: Sequence[Float] | str = "it was not measured"
     features: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -140,6 +144,11 @@ class MethodComparison:
         ]
 
     @property
+    def work(self) -> float:
+        """Counted work of all candidates in seconds."""
+        return sum(result.work for result in self.results)
+
+    @property
     def measured(self) -> list[int]:
         """Indices of the candidates that were measured; at least one was."""
         return [i for i, result in enumerate(self.results) if result.selection]
@@ -221,6 +230,7 @@ class MethodComparison:
                 "loss": result.loss,
                 "dimension": result.dimension,
                 "seconds": round(result.seconds, 3),
+                "work": round(result.work, 3),
                 "leftOut": result.left_out,
                 **dict.fromkeys(_MEASURED),
                 "lower": each[i].lower if i in each else None,

@@ -17,7 +17,7 @@ from spark_auc.solvers.candidates import Candidate, default_grid
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.approximation import Approximation
-from spark_auc.training.costs import Work
+from spark_auc.training.costs import CountedWork, Work
 from spark_auc.training.prior import Prior
 from spark_auc.training.second_step import TOP
 from spark_auc.training.survey import Sampling
@@ -277,6 +277,9 @@ class MethodSettings:
         Greatest number of features of the union whose moments are computed.
     wide_rows
         Greatest number of rows for candidates with other features.
+    work
+        Counted work of candidates, and the budget for it. The simplest candidate is measured in any
+        case.
     """
 
     folds: Folds = field(default_factory=lambda: Folds(5))
@@ -289,6 +292,7 @@ class MethodSettings:
     hinge_rows: int = 100_000
     largest: int = LARGEST_FACTORISED
     wide_rows: int = 250_000
+    work: CountedWork = field(default_factory=CountedWork)
 
 
 def check_solver(tol: float, max_iter: int) -> None:

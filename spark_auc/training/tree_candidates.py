@@ -8,6 +8,7 @@ linear models err on different rows, and their sum ranks better than either on m
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from spark_auc.features.recipe_blocks import blocks_of
 from spark_auc.features.tree_growth import grown
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.training.blocks import LEAVES
+from spark_auc.training.costs import CountedWork
 from spark_auc.training.fold_rows import to_columns
 from spark_auc.training.method_result import MethodResult
 from spark_auc.training.prior import Prior
@@ -107,6 +109,10 @@ class TreeCandidate:
             extraTrees=self.extra,
         )
 
+    def work(self, work: CountedWork, columns: int) -> float:
+        """Seconds of counted work to grow its trees in every fold from some columns."""
+        return work.trees(self.trees, self.leaves, self.share * columns)
+
     def result(self, linear: MethodResult | None = None) -> MethodResult:
         """The candidate before it is measured, beside a linear model."""
         if not self.beside or linear is None:
@@ -133,10 +139,12 @@ def measured(
     folds: Folds,
     recipe: Recipe,
     linear: MethodResult | None = None,
+    budget: float = math.inf,
 ) -> list[MethodResult]:
     """The held-out AUC of each candidate on each fold, by the share of the trees.
 
-    A candidate is left out after two folds if it is behind the best one before it on both.
+    A candidate is left out after two folds if it is behind the best one before it on both, and if
+    its counted work is more than what is left of the budget.
 
     Parameters
     ----------
@@ -153,6 +161,8 @@ def measured(
     linear
         The best linear model, measured on the same folds, with its weights. Default: there is
         none, and no candidate is beside it.
+    budget
+        Seconds of counted work; see `spark_auc.training.costs.CountedWork`. Default: no limit.
 
     Raises
     ------
@@ -175,13 +185,21 @@ def measured(
         values = trees.forest.values[:, None]
         return trees, _scores(alone, rows, values)
 
-    results, rival = [], linear
+    results, rival, grown = list[MethodResult](), linear, set[TreeCandidate]()
+    work = CountedWork(rows.y.size, folds.count, budget=budget)
     for candidate in candidates:
         start, growth = time.process_time(), replace(candidate, beside=False)
+        counted = 0.0 if growth in grown else growth.work(work, len(types))
+        if reason := work.without(counted):
+            results.append(candidate.result(linear).without(reason))
+            _log.info("%s is left out: %s", candidate.name, reason)
+            continue
+        work = work.left(counted)
+        grown.add(growth)
         trees = (leaves_in(growth, k) for k in range(folds.count))
         result = _measured(candidate, rows, halves, trees, others, linear, rival)
         seconds = time.process_time() - start
-        results.append(replace(result, seconds=seconds))
+        results.append(replace(result, seconds=seconds, work=counted))
         told = result.left_out or f"mean AUC {result.auc.mean():.4f}"
         _log.info("measured %s in %.1f s: %s", result.name, seconds, told)
         if result.selection and (rival is None or result.auc.mean() > rival.auc.mean()):

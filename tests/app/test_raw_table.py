@@ -1,5 +1,6 @@
 """Raw files of every kind, as arguments name them: a ranker and its report, or one sentence."""
 
+import argparse
 import csv
 import json
 import re
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_auc.app.cli import main
-from spark_auc.app.config.arguments import content, source
+from spark_auc.app.config.arguments import add_arguments, content, options_of, source
 from spark_auc.app.running import run
 from spark_auc.errors import ConfigError
 
@@ -177,6 +178,7 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
         ({"label": "two", "time": "tim"}, 2, "found no column 'tim'"),
         ({"label": "two", "time": "x"}, 2, "found int64 in column 'x', expected times"),
         ({"label": "two", "leave_out": ["xx"]}, 2, "found no column 'xx'"),
+        ({"label": "two", "budget": -1.0}, 2, "found -1.0 at 'train.budget'"),
         ({"label": "one"}, 3, r"found one label in column 'one': 0 \(6 rows\); expected two"),
         ({"label": "three"}, 3, r"more than two labels in column 'three': 'a' \(2 rows\), 'b'"),
         ({"label": "x"}, 3, r"more than two labels in column 'x': 1 \(1 row\), .* and others"),
@@ -340,3 +342,10 @@ def test_the_remedy_for_a_second_column_keeps_that_of_the_first(job):
     code, result, _ = job("train", *given, **options)
     assert code == 0, result
     assert sum(result["rows"].values()) == 398
+
+
+def test_a_budget_of_nothing_is_a_budget():
+    parser = argparse.ArgumentParser()
+    add_arguments("train", parser)
+    given = ["--data", "a.csv", "--label", "y", "--output", "o", "--budget", "0"]
+    assert content("train", options_of(parser.parse_args(given)))["train"]["budget"] == 0

@@ -84,9 +84,26 @@ def test_a_choice_of_methods():
     assert len(chosen.model.summary.selection["methods"]["candidates"]) >= 2
 
 
+def test_a_budget_for_a_choice():
+    chosen = train(people(400), "bought", budget=0)
+    simple, *others = chosen.model.summary.selection["methods"]["candidates"]
+    assert (simple["name"], simple["leftOut"]) == ("additive", None)
+    assert others
+    assert all("left of the budget" in other["leftOut"] for other in others)
+    whole, same = (train(people(400), "bought", budget=b) for b in (None, 1e6))
+    np.testing.assert_array_equal(whole.model.ranker.scorer.w, same.model.ranker.scorer.w)
+
+
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
+        ({"label": "bought", "budget": -1}, ConfigError, "found budget = -1, expected a finite"),
+        ({"label": "bought", "budget": float("nan")}, ConfigError, "found budget = nan"),
+        (
+            {"label": "bought", "budget": 3, "training": {"regParam": 0.1}},
+            ConfigError,
+            "found budget 3 and a setting that contradicts a choice of models",
+        ),
         ({"label": "bougth"}, ConfigError, "did you mean 'bought'"),
         ({"label": "age"}, DataError, "label values"),
         ({"label": "city"}, ConfigError, "set positiveLabel"),

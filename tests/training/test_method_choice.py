@@ -19,6 +19,7 @@ from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.training import method_choice
 from spark_auc.training.blocks import Method, fitting, unions
+from spark_auc.training.costs import CountedWork
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.penalty import choose_penalty
@@ -80,6 +81,36 @@ def table(n=900, seed=0, signal="leaves"):
     y = score + rng.normal(size=n) > 0.3
     group = rng.integers(0, 2**63, n).astype(np.uint64)
     return Batch(sparse.csr_matrix(X), y, rng.uniform(0.5, 2.0, n), group=group), columns
+
+
+@pytest.mark.parametrize("entries", [3, 300])
+def test_a_budget_leaves_out_what_it_has_no_room_for(entries):
+    """The others are measured as without it, whatever the seconds of the machine."""
+    batch, blocks = table()
+    rows = rows_of(batch, np.arange(18))
+    work = CountedWork(entries={"additive": 5, "pairs": 4, "crosses": entries, "leaves": 5})
+    settings = MethodSettings(Folds(4, 2), hinge=True, work=work)
+    whole = compare_methods(rows, blocks, settings)
+    costs = {r.blocks: r.work for r in whole.results if r.loss == "squared"}
+    assert min(costs.values()) > 0
+    assert whole.work == sum(r.work for r in whole.results)
+    assert (costs["additive", "crosses"] > costs["additive", "pairs"]) == (entries > 4)
+    nothing = compare_methods(rows, blocks, replace(settings, work=replace(work, budget=0.0)))
+    assert [r.blocks for r in nothing.results if not r.left_out] == [("additive",)]
+    assert "more than the 0 s that are left of the budget" in nothing.results[-1].left_out
+    alone = compare_methods(
+        rows_of(batch, blocks["additive"]), {"additive": blocks["additive"]}, settings
+    )
+    assert nothing.choice.auc.tolist() == alone.results[0].auc.tolist()
+    budget = costs["additive",] + costs["additive", "pairs"] * 1.0001
+    some = compare_methods(rows, blocks, replace(settings, work=replace(work, budget=budget)))
+    assert [r.blocks for r in some.results if not r.left_out] == [
+        ("additive",),
+        ("additive", "pairs"),
+    ]
+    assert some.results[1].auc.tolist() == whole.results[1].auc.tolist()
+    assert some.work <= budget
+    assert [r.name for r in some.results[:-1]] == [r.name for r in whole.results[:-1]]
 
 
 def rows_of(batch, columns, keep=None):

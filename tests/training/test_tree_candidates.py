@@ -15,6 +15,7 @@ from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.training.costs import CountedWork
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.settings import TrainingSettings
@@ -137,6 +138,26 @@ def test_the_final_weights_are_those_of_the_library_and_of_the_linear_model(shar
     assert factor == pytest.approx((mass * of_pairs).sum() / (mass * of_pairs**2).sum(), rel=1e-6)
     assert trained.penalty == penalty
     assert trained.summary().candidate == penalty
+
+
+def test_a_budget_has_room_for_each_growth_once():
+    """A growth beside a linear model is the one that was paid for alone."""
+    _, rows = raw(1)
+    folds = Folds(4, 0)
+    large = replace(SMALL, trees=24)
+    candidates = [SMALL, replace(SMALL, beside=True), large, replace(large, beside=True)]
+    work = CountedWork(rows.y.size, folds.count)
+    small, more = (c.work(work, len(TYPES)) for c in (SMALL, large))
+    assert 0 < small < more
+    given = candidates, rows, TYPES, folds, SPLINE, linear_of(rows, folds)
+    found = measured(*given, budget=small)
+    assert [r.work for r in found] == [small, 0, 0, 0]
+    assert [bool(r.left_out and "left of the budget" in r.left_out) for r in found] == [
+        *(False, False, True, True)
+    ]
+    for result in measured(*given, budget=small + more):
+        assert not (result.left_out and "left of the budget" in result.left_out)
+    assert all("left of the budget" in r.left_out for r in measured(*given, budget=0.0))
 
 
 def test_labels_of_noise_have_no_auc():

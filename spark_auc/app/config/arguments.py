@@ -36,7 +36,9 @@ _BINARY = {
 }
 _BEGINNING = 1 << 16
 _NEEDED = {"train": ("data", "label", "output"), "score": ("model", "data", "output")}
-_OPTIONS = ("model", "data", "label", "output", "positive", "time", "leave_out", "engine")
+_OPTIONS = (
+    *("model", "data", "label", "output", "positive", "time", "leave_out", "budget", "engine"),
+)
 
 
 def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
@@ -56,6 +58,13 @@ def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
         add("--model", metavar="DIR", help="directory that train published")
         return
     add_table_options(add)
+    add(
+        "--budget",
+        metavar="SECONDS",
+        type=float,
+        help="counted work for the choice of a model, about seconds of one processor; default: "
+        "no limit",
+    )
 
 
 def add_table_options(add: Callable[..., argparse.Action]) -> None:
@@ -80,7 +89,8 @@ def add_table_options(add: Callable[..., argparse.Action]) -> None:
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of a raw table that are set, by name."""
-    return {name: value for name in _OPTIONS if (value := getattr(arguments, name, None))}
+    given = {name: getattr(arguments, name, None) for name in _OPTIONS}
+    return {name: value for name, value in given.items() if value not in (None, "", [])}
 
 
 def content(job: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,6 +124,8 @@ def content(job: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if "positive" in options:
         section["columns"]["positiveLabel"] = options["positive"]
     section["features"] = {}
+    if "budget" in options:
+        section["budget"] = options["budget"]
     if "leave_out" in options:
         section["features"]["leaveOut"] = options["leave_out"]
     section["holdout"] = {"by": "key", "train": 0.8}

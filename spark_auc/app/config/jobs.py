@@ -104,6 +104,13 @@ class Train(RowsAndMoments):
         "crosses, leaves) and two losses, in place of learner, training and select; auto: among "
         "these and trees, which takes longer",
     )
+    budget: float | None = Field(
+        None,
+        ge=0,
+        description="seconds of counted work for the choice by method, about those of one "
+        "processor: candidates that it has no room for are left out, on every machine alike; "
+        "default: no limit",
+    )
     learner: str = Field(
         _LEARNER,
         description="estimator: its public name, or package.module.Class of your own",

@@ -216,8 +216,14 @@ def pipeline_of(
         assert section is not None
         # A key that is set to null declines what the choice would add.
         declined = section.model_fields_set | config.training.model_fields_set
-        added = ADDED if config.method == "auto" else DEFAULT
-        return MethodEstimator(recipe[0], ranker, [name for name in added if name not in declined])
+        known = ADDED if config.method == "auto" else DEFAULT
+        added = [name for name in known if name not in declined]
+        return MethodEstimator(recipe[0], ranker, added, config.budget)
+    if config.budget is not None:
+        raise ConfigError(
+            "found budget without a choice of models, whose candidates it limits; set method to "
+            "linear or auto, or leave out budget"
+        )
     embeddings = embeddings_of(config.embeddings, config.columns)
     return PipelineEstimator([*recipe, *embeddings, ranker])
 
