@@ -65,8 +65,9 @@ test-spark test-slow: PROCESSES = 3
 test-spark: setup $(CLASSES) ## the other part of make test: estimators, jobs, exports
 	$(PYTEST) -m "$(FAST)" $(WITHOUT_SPARK:%=--ignore=%) tests
 
-test-slow: setup $(CLASSES) ## run the slow tests: real data, killed jobs, experiments, examples, S3, MLflow, images
-	$(PYTEST) -m slow
+test-slow: setup $(CLASSES) ## run the slow tests: real data, killed jobs, experiments, examples, S3, MLflow, images; SHARE=0.3 takes fewer cases of each
+	@echo "seed $(SEED), share $(SHARE)"
+	SPARK_AUC_SLOW_SHARE=$(SHARE) SPARK_AUC_SLOW_SEED=$(SEED) $(PYTEST) -m slow
 
 test-cluster: setup $(CLASSES) ## faults of a real cluster; TRIPLES=5 kills fewer, SEED=1 draws the same, FAULTS=FILE
 	@echo "seed $(SEED), $(TRIPLES) triples"

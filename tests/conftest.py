@@ -1,8 +1,10 @@
 """One Spark session for each process of the run."""
 
+import math
 import os
+import random
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from tests.cluster.processes import ARCHIVE
 
 # Rooms of what surrounds the package; all of their tests are slow ones.
 SURROUNDINGS = {"experiments", "image", "mlflow", "objects"}
+# The share of the cases of a slow test that run, and its fewest cases.
+SHARE, FEW = float(os.environ.get("SPARK_AUC_SLOW_SHARE", "1")), 3
 # Threads of BLAS wait by spinning, and take the cores from the other process of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # So do those of LightGBM, which need not be fewer: small trees took 40 times as long.
@@ -38,12 +42,31 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if SURROUNDINGS & set(item.path.relative_to(Path(__file__).parent).parts):
             item.add_marker("slow")
+    left_out = _left_out(items)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     if not config.getoption("connect"):
         return
     for item in items:
         for classic in item.iter_markers("classic"):
             (reason,) = classic.args
             item.add_marker(pytest.mark.skip(reason=f"classic Spark only: {reason}"))
+
+
+def _left_out(items):
+    """The slow cases that are beyond the share of the run: a few of each test always remain."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") and hasattr(item, "callspec"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    draw = random.Random(os.environ.get("SPARK_AUC_SLOW_SEED", "0"))
+    left_out = set()
+    for name in sorted(cases):
+        own = sorted(cases[name], key=lambda item: item.nodeid)
+        kept = max(FEW, math.ceil(SHARE * len(own)))
+        left_out.update(draw.sample(own, max(0, len(own) - kept)))
+    return left_out
 
 
 @pytest.fixture(scope="session")

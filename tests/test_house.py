@@ -116,6 +116,7 @@ ORDER = {
             "tokens",
         ],
         [
+            "category_numbers",
             "embedding",
             "kernels",
             "knots",

@@ -15,14 +15,18 @@ import numpy as np
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Float, Keys
 from spark_auc.errors import ConfigError, some_of
+from spark_auc.features.category_numbers import counts, target_statistics
 from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
 from spark_auc.features.raw_columns import Columns, Text, taken
 from spark_auc.features.row_groups import row_groups
 from spark_auc.features.text_keys import most_frequent
+from spark_auc.trees.category_sets import Numbered, by_sets
 from spark_auc.trees.grow import grow
 
 # Values of a column of text that are categories: LightGBM has 255 bins for a column.
 _CATEGORIES = 250
+# Values that have numbers, and values up to which their sets are tried.
+_NUMBERED, _FEW = 1000, 8
 # Fewest rows of a value: models are published, and a rare value may be that of a person.
 _LEAST = 10
 
@@ -36,6 +40,7 @@ def grown(
     sample: KeySample | None,
     groups: Keys | None = None,
     categorical: Collection[str] = (),
+    statistics: bool = False,
     **settings: Any,
 ) -> TreeLeaves:
     """The leaves of trees that LightGBM grows from the rows of a sample, or from all rows.
@@ -58,6 +63,10 @@ def grown(
         Groups of the rows, as of a user key. Default: rows of equal values are a group.
     categorical
         Names of the columns of categories, which are whole numbers from 0.
+    statistics
+        Whether columns of text of more than 8 values are split at thresholds of target statistics
+        and of numbers of rows, of the 1,000 most frequent values; see
+        `spark_auc.features.category_numbers`.
     settings
         Other settings of `spark_auc.trees.grow.grow`.
 
@@ -78,21 +87,37 @@ def grown(
     rows = np.arange(y.size)
     if sample:
         rows = np.flatnonzero(sample.of(row_groups(columns) if groups is None else groups))
-    X, values = np.empty((rows.size, len(types))), dict[str, tuple[str, ...]]()
+    values, weights = dict[str, tuple[str, ...]](), None if weight is None else weight[rows]
     chosen = taken({name: columns[name] for name in types}, rows)
+    lines, numbered, places = list[Float](), list[Numbered](), list[int]()
     for k, (name, kind) in enumerate(types.items()):
         split: Trees | Categories
         column = chosen[name]
         if kind == "text":
             Categories(name, kind, ()).check(column)
-            values[name] = most_frequent(name, cast(Text, column), _CATEGORIES, _LEAST)
+            most = _NUMBERED if statistics else _CATEGORIES
+            values[name] = most_frequent(name, cast(Text, column), most, _LEAST)
             split = Categories(name, kind, values[name])
         else:
             split = Trees(name, kind)
-        X[:, k], validity = split.doubles(column)
+        line, validity = split.doubles(column)
         if validity.size:
-            X[~validity, k] = np.nan
-    places = [k for k, name in enumerate(types) if name in categorical or name in values]
-    weights = None if weight is None else weight[rows]
+            line = np.where(validity, line, np.nan)
+        if statistics and len(values.get(name, ())) > _FEW:
+            size = len(values[name])
+            codes = np.where(np.isnan(line), size, line).astype(np.int64)
+            grouped = row_groups(columns) if groups is None else groups
+            for made in (
+                target_statistics(codes, size, y[rows], weights, grouped[rows]),
+                counts(codes, size),
+            ):
+                lines.append(made.rows)
+                numbered.append(Numbered(k, made.table))
+            continue
+        if name in categorical or name in values:
+            places.append(len(lines))
+        lines.append(line)
+        numbered.append(Numbered(k))
+    X = np.stack(lines, axis=1) if lines else np.empty((rows.size, 0))
     forest = grow(X, y[rows], weights, categorical=places, **settings)
-    return TreeLeaves.of(forest, types, sample, values)
+    return TreeLeaves.of(by_sets(forest, numbered, len(types)), types, sample, values)

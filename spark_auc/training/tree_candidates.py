@@ -101,6 +101,7 @@ class TreeCandidate:
             sample=None,
             groups=rows.groups,
             threads=cpus(),
+            statistics=True,
             numTrees=self.trees,
             numLeaves=self.leaves,
             learningRate=self.rate,
