@@ -14,7 +14,7 @@ from tests.cluster.processes import ARCHIVE
 # Rooms of what surrounds the package; all of their tests are slow ones.
 SURROUNDINGS = {"experiments", "image", "mlflow", "objects"}
 # The share of the cases of a slow test that run, and its fewest cases.
-SHARE, FEW = float(os.environ.get("SPARK_AUC_SLOW_SHARE", "1")), 2
+SHARE, FEW = float(os.environ.get("SPARK_AUC_SLOW_SHARE") or 1), 2
 # Threads of BLAS wait by spinning, and take the cores from the other process of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # So do those of LightGBM, which need not be fewer: small trees took 40 times as long.

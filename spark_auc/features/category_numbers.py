@@ -41,8 +41,8 @@ def target_statistics(
 ) -> CategoryNumbers:
     """The share of positive rows of each category, shrunk to that of all rows.
 
-    A row that trees grow from has the share among the rows of the other folds, so that it knows
-    neither its label nor those of its group. Other rows have the share among all of these rows.
+    A row that trees grow from has the share among the rows of the other folds, so that its number
+    does not know its label. Other rows have the share among all of these rows.
 
     Parameters
     ----------
@@ -55,22 +55,33 @@ def target_statistics(
     weight : (n,), optional
         Row weights. Default: 1.
     groups : (n,)
-        The group of each row; a group is in one fold.
+        The group of each row. The rows of a group are in different folds: a column alone has
+        groups of one value each, whose statistics would be those of no row.
     """
     mass = np.ones(y.size) if weight is None else weight
-    fold = (_FOLDS * hashed_shares(groups, 0, _SALT)).astype(np.int64)
+    keys = groups + _places_in_groups(groups)
+    fold = (_FOLDS * hashed_shares(keys, 0, _SALT)).astype(np.int64)
     places, shape = fold * (size + 1) + codes, (2, _FOLDS, size + 1)
     sums = np.stack([np.bincount(places, part, shape[1] * shape[2]) for part in (mass, mass * y)])
     by_fold = sums.reshape(shape)
-    whole = by_fold.sum(axis=1)
-    others = whole[:, None, :] - by_fold
-    return CategoryNumbers(_shrunk(others)[fold, codes], _shrunk(whole))
+    # A difference from the whole would have the label of a row in its rounding.
+    others = np.stack([np.delete(by_fold, k, axis=1).sum(axis=1) for k in range(_FOLDS)], axis=1)
+    return CategoryNumbers(_shrunk(others)[fold, codes], _shrunk(by_fold.sum(axis=1)))
 
 
 def counts(codes: Int, size: int) -> CategoryNumbers:
     """The number of rows of each category; arguments are those of `target_statistics`."""
     table = np.bincount(codes, minlength=size + 1).astype(float)
     return CategoryNumbers(table[codes], table)
+
+
+def _places_in_groups(groups: Keys) -> Keys:
+    """The number of each row in its group, from 0."""
+    order, place = np.argsort(groups, kind="stable"), np.arange(groups.size)
+    is_new = np.append(True, np.diff(groups[order]) != 0)[: groups.size]
+    places = np.empty(groups.size, np.uint64)
+    places[order] = place - np.maximum.accumulate(np.where(is_new, place, 0))
+    return places
 
 
 def _shrunk(sums: Float) -> Float:

@@ -112,6 +112,10 @@ class MethodFit:
     ) -> tuple[Any, PairMomentsFit]:
         """The recipe and the ranker with the settings of the choice where they are not set."""
         if budget is not None:
+            if isinstance(budget, bool) or not isinstance(budget, int | float):
+                raise ConfigError(
+                    f"found budget = {budget!r}, expected a number of seconds; set it"
+                )
             check_at_least("budget", budget, 0)
             self._budget = budget
         self._grows, self._hinges = False, "hinge" in added
@@ -187,22 +191,22 @@ class MethodFit:
         again = (ADDITIVE,) if taught and not grown else None
         try:
             comparison = compared(*found, knowing=knowing, without_hinge=again, budget=budget)
-            choice = comparison.choice
+            spent, choice = comparison.work, comparison.choice
             if choice.blocks == again and choice.selection:
                 rejected, smoothness = comparison.rejected(), choice.selection.candidate.smoothness
                 fitted = reduced(fitted, again)
                 recipe, taught = fitted.recipe, None
                 features = replace(fitted.input_features(table), by_values=True)
                 found = *(table, ranker, features, blocks_of(recipe)), self._hinges
-                budget -= comparison.work
-                comparison = compared(*found, smoothness=smoothness, budget=budget)
-                comparison = comparison.with_results(rejected)
+                again_alone = compared(*found, smoothness=smoothness, budget=budget - spent)
+                spent += again_alone.work
+                comparison = again_alone.with_results(rejected)
         except (ConvergenceError, HoldOutError, ResourceError) as error:
             if self._grows:
                 raise
             _log.warning("no candidates are compared: %s", error)
             return self.pipeline.fitted_with(table, reduced(fitted, (ADDITIVE,)))
-        trees = self._trees(table, features, comparison, budget - comparison.work)
+        trees = self._trees(table, features, comparison, budget - spent)
         comparison = comparison.with_results(trees.results)
         chosen = comparison.choice
         candidate = trees.candidates.get(chosen.name)
@@ -223,7 +227,7 @@ class MethodFit:
     def _screened(self, table: Table, compares: bool) -> tuple[RecipeModel, float]:
         """The recipe with the pairs and crosses that may be chosen, and the budget that is left."""
         recipe, budget, screen = self.pipeline.recipe, self._budget, 0.0
-        if compares and budget < math.inf and isinstance(recipe, RecipeFit):
+        if budget < math.inf and isinstance(recipe, RecipeFit):
             work = CountedWork(counted(table, self.ranker.values()["labelCol"]), budget=budget)
             screen, values = work.screen(len(table.schema.names)), recipe.values()
             if reason := work.without(screen):

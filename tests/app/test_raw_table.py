@@ -349,3 +349,26 @@ def test_a_budget_of_nothing_is_a_budget():
     add_arguments("train", parser)
     given = ["--data", "a.csv", "--label", "y", "--output", "o", "--budget", "0"]
     assert content("train", options_of(parser.parse_args(given)))["train"]["budget"] == 0
+
+
+def test_a_budget_without_a_method(job):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=600).round(3)
+    write_csv(
+        "rows.csv",
+        {
+            "x": x.tolist(),
+            "z": rng.normal(size=600).round(3).tolist(),
+            "y": (x + rng.normal(size=600) > 0).astype(int).tolist(),
+        },
+    )
+    code, result, _ = job("train", data="rows.csv", label="y", output="m", budget=0.0)
+    assert (code, result["method"]) == (0, "additive")
+    candidates = json.loads(next(Path("m/versions").glob("*/method.json")).read_text())[
+        "candidates"
+    ]
+    assert [bool(c["leftOut"]) for c in candidates] == [False, True]
+    fixed = "train.training.regParam=0.1"
+    code, result, _ = job("train", fixed, data="rows.csv", label="y", output="n", budget=5.0)
+    assert code == 2
+    assert "found train.budget 5 without a choice of models" in result["message"]

@@ -98,6 +98,7 @@ def test_a_budget_for_a_choice():
     ("given", "error", "words"),
     [
         ({"label": "bought", "budget": -1}, ConfigError, "found budget = -1, expected a finite"),
+        ({"label": "bought", "budget": "5"}, ConfigError, "found budget = '5', expected a number"),
         ({"label": "bought", "budget": float("nan")}, ConfigError, "found budget = nan"),
         (
             {"label": "bought", "budget": 3, "training": {"regParam": 0.1}},

@@ -116,6 +116,12 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    # A raw table has its method by now.
+    if config.budget is not None and not config.method:
+        raise ConfigError(
+            f"found train.budget {config.budget:g} without a choice of models, whose candidates it "
+            "limits; set train.method to linear or auto, and leave out settings that contradict it"
+        )
     names = names_of(config)
     with ExitStack() as stack:
         rows = None
@@ -219,11 +225,6 @@ def pipeline_of(
         known = ADDED if config.method == "auto" else DEFAULT
         added = [name for name in known if name not in declined]
         return MethodEstimator(recipe[0], ranker, added, config.budget)
-    if config.budget is not None:
-        raise ConfigError(
-            "found budget without a choice of models, whose candidates it limits; set method to "
-            "linear or auto, or leave out budget"
-        )
     embeddings = embeddings_of(config.embeddings, config.columns)
     return PipelineEstimator([*recipe, *embeddings, ranker])
 
