@@ -85,8 +85,10 @@ def grown(
             f"{some_of(types)}; add them to the columns of the trees"
         )
     rows = np.arange(y.size)
-    if sample:
-        rows = np.flatnonzero(sample.of(row_groups(columns) if groups is None else groups))
+    if groups is None and (sample or statistics):
+        groups = row_groups(columns)
+    if sample and groups is not None:
+        rows = np.flatnonzero(sample.of(groups))
     values, weights = dict[str, tuple[str, ...]](), None if weight is None else weight[rows]
     chosen = taken({name: columns[name] for name in types}, rows)
     lines, numbered, places = list[Float](), list[Numbered](), list[int]()
@@ -103,16 +105,13 @@ def grown(
         line, validity = split.doubles(column)
         if validity.size:
             line = np.where(validity, line, np.nan)
-        if statistics and len(values.get(name, ())) > _FEW:
-            size = len(values[name])
+        size = len(values.get(name, ()))
+        if statistics and groups is not None and size > _FEW:
             codes = np.where(np.isnan(line), size, line).astype(np.int64)
-            grouped = row_groups(columns) if groups is None else groups
-            for made in (
-                target_statistics(codes, size, y[rows], weights, grouped[rows]),
-                counts(codes, size),
-            ):
-                lines.append(made.rows)
-                numbered.append(Numbered(k, made.table))
+            shares = target_statistics(codes, size, y[rows], weights, groups[rows])
+            both = shares, counts(codes, size)
+            lines += [made.rows for made in both]
+            numbered += [Numbered(k, made.table) for made in both]
             continue
         if name in categorical or name in values:
             places.append(len(lines))
