@@ -21,6 +21,7 @@ from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
 from spark_auc.training.tree_candidates import CANDIDATES, TreeCandidate, measured, train_grown
+from tests.features.raw_rows import text
 from tests.training.test_same_rows import table
 
 lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
@@ -165,6 +166,19 @@ def test_labels_of_noise_have_no_auc():
     for candidate in (SMALL, replace(SMALL, leaves=20)):
         (result,) = measured([candidate], rows, TYPES, Folds(5, 0), SPLINE)
         assert np.abs(result.selection.mean - 0.5).max() < 0.06
+
+
+@pytest.mark.parametrize("values", [12, 100])
+def test_statistics_of_texts_do_not_know_held_out_labels(values):
+    """Of labels that are noise; a text is that of its group, whose rows are in one fold."""
+    rng = np.random.default_rng(6)
+    word = rng.integers(0, values, 3000)
+    columns = {"a": text([f"v{k}" for k in word]), "b": Numbers(rng.normal(size=3000))}
+    own = rng.integers(0, 2**63, 3000).astype(np.uint64)
+    for groups in (own, own[word]):
+        rows = RawRows(columns, rng.random(3000) < 0.3, None, groups)
+        (result,) = measured([SMALL], rows, {"a": "text", "b": "float"}, Folds(5, 0), SPLINE)
+        assert np.abs(result.selection.mean - 0.5).max() < 0.05
 
 
 def test_trees_without_a_split_are_left_out():
