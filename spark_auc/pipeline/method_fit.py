@@ -94,8 +94,8 @@ class MethodFit:
         Names of the settings of the recipe, and of the ranker (smoothness), that are set here where
         they are not set, of `ADDED`.
     budget
-        Seconds of counted work for the candidates that are compared, which stand for about so many
-        seconds of one processor; those that it has no room for are left out, from the simplest on.
+        Seconds of counted work for the candidates that are compared, which are about seconds of one
+        processor. Candidates are taken from simple to complex while the budget has room for them.
         Counts of rows and features decide, so that every machine decides alike. Default: no limit.
     """
 

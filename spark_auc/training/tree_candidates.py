@@ -144,8 +144,8 @@ def measured(
 ) -> list[MethodResult]:
     """The held-out AUC of each candidate on each fold, by the share of the trees.
 
-    A candidate is left out after two folds if it is behind the best one before it on both, and if
-    its counted work is more than what is left of the budget.
+    A candidate is left out after two folds if it is behind the best one before it on both. It is
+    not measured if its counted work is more than what is left of the budget.
 
     Parameters
     ----------

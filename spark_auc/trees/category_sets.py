@@ -57,9 +57,7 @@ def by_sets(forest: Forest, numbered: Sequence[Numbered], columns: int) -> Fores
         made.append((nodes, words))
     sets = np.cumsum([0, *sizes])
     words = np.empty(sets[-1], np.uint32)
-    kept = np.flatnonzero(np.diff(forest.sets))
-    for node in kept.tolist():
-        words[sets[node] : sets[node + 1]] = forest.words[forest.sets[node] : forest.sets[node + 1]]
+    words[np.repeat(np.diff(forest.sets) > 0, sizes)] = forest.words
     for nodes, own in made:
         words[sets[nodes, None] + np.arange(own.shape[1])] = own
     sources = np.array([column for column, _ in numbered], np.int32)

@@ -37,7 +37,8 @@ _BINARY = {
 _BEGINNING = 1 << 16
 _NEEDED = {"train": ("data", "label", "output"), "score": ("model", "data", "output")}
 _OPTIONS = (
-    *("model", "data", "label", "output", "positive", "time", "leave_out", "budget", "engine"),
+    *("model", "data", "label", "output"),
+    *("positive", "time", "leave_out", "budget", "engine"),
 )
 
 
