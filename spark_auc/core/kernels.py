@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from scipy import sparse
 
-from spark_auc.core.types import Float, Index, Places
+from spark_auc.core.types import Float, Index, Int, Places
 
 # Bytes of a cache line, which one `prefetch` loads.
 LINE = 64
@@ -26,7 +26,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[F], F]:
-    """`numba.njit` that releases the interpreter lock and caches on disk if a directory allows."""
+    """`numba.njit` that releases the interpreter lock and caches on disk if a directory allows.
+
+    Each kernel is compiled for each set of types of its arguments, and anew for a literal: kernels
+    that call others convert indices to one width. Assigned slices, and functions of NumPy beyond
+    those of single numbers, take longer to compile than loops.
+    """
 
     def decorate(function: F) -> F:
         # numba writes its cache beside the source or under NUMBA_CACHE_DIR. It raises at import
@@ -71,7 +76,13 @@ def sparse_entries(X: sparse.csr_matrix) -> Entries:
 
 @compiled()
 def gather(
-    gram: Float, starts: Places, rows: Index, columns: Index, factor: Float, out: Float
+    gram: Float,
+    starts: Places,
+    rows: Index,
+    columns: Index,
+    order: Int,
+    factor: Float,
+    out: Float,
 ) -> None:
     """Copy the entries at ``rows`` x ``columns`` of a symmetric matrix, times their factors.
 
@@ -85,6 +96,8 @@ def gather(
         Row indices.
     columns : (c,)
         Column indices.
+    order : (c,)
+        The places of ascending columns, in which order they are read.
     factor : (d,)
         Factor of each row and each column of the matrix.
     out : (at least r, at least c)
@@ -92,16 +105,16 @@ def gather(
     """
     # For ascending columns each row changes once from below to above the diagonal, and reads are
     # sequential.
-    order = np.argsort(columns)
-    ascending = columns[order]
     for a in range(rows.size):
-        turn = np.searchsorted(ascending, rows[a], "right")
-        for b in range(turn):
-            both = factor[rows[a]] * factor[ascending[b]]
-            out[a, order[b]] = both * gram[starts[rows[a]] + np.uint64(ascending[b])]
-        for b in range(turn, columns.size):
-            both = factor[rows[a]] * factor[ascending[b]]
-            out[a, order[b]] = both * gram[starts[ascending[b]] + np.uint64(rows[a])]
+        row = rows[a]
+        for k in range(order.size):
+            b = order[k]
+            column = columns[b]
+            both = factor[row] * factor[column]
+            if column <= row:
+                out[a, b] = both * gram[starts[row] + np.uint64(column)]
+            else:
+                out[a, b] = both * gram[starts[column] + np.uint64(row)]
 
 
 @compiled(fastmath={"reassoc", "contract"})

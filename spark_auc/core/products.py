@@ -55,7 +55,12 @@ def settled_product(X: Rows, W: Float) -> Float:
     if isinstance(X, np.ndarray) and X.shape[0] < _FEW:
         X = sparse.csr_matrix(X, dtype=float)
     if isinstance(X, np.ndarray):
-        _dense_product(_plain(X), W, out)
+        rows, last = _plain(X), np.zeros((_DEEP, W.shape[0]))
+        beyond = rows[rows.shape[0] - rows.shape[0] % _DEEP :]
+        last[: beyond.shape[0]] = beyond
+        d, k = W.shape
+        panels = np.pad(W, ((0, 0), (0, -k % _WIDE))).reshape(d, -(-k // _WIDE), _WIDE)
+        _dense_product(rows, last, np.ascontiguousarray(panels.swapaxes(0, 1)), out)
     else:
         _sparse_product(*sparse_entries(X), W, out)
     return out
@@ -108,9 +113,10 @@ def _sparse_score(data: Float, indices: NDArray[np.int32], w: Float) -> float:
 
 @compiled()
 def _sparse_product(data: Float, indices: Index, indptr: Index, W: Float, out: Float) -> None:
-    out[:] = 0.0
     for i in range(out.shape[0]):
         total = out[i]
+        for c in range(total.size):
+            total[c] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             x, weights = data[p], W[indices[p]]
             for c in range(total.size):
@@ -173,16 +179,9 @@ _tiled: Callable[..., None] = intrinsic(_tile)
 
 
 @compiled()
-def _dense_product(X: Float, W: Float, out: Float) -> None:
-    (n, d), k = X.shape, W.shape[1]
-    panels = np.zeros((-(-k // _WIDE), d, _WIDE))
-    for p in range(panels.shape[0]):
-        for j in range(d):
-            for c in range(min(_WIDE, k - p * _WIDE)):
-                panels[p, j, c] = W[j, p * _WIDE + c]
-    full = n - n % _DEEP
-    last_rows, block = np.zeros((_DEEP, d)), np.empty((_DEEP, _WIDE))
-    last_rows[: n - full] = X[full:]
+def _dense_product(X: Float, last_rows: Float, panels: Float, out: Float) -> None:
+    n, k = out.shape
+    full, block = n - n % _DEEP, np.empty((_DEEP, _WIDE))
     for first_row in range(0, n, _CACHED_ROWS):
         for p in range(panels.shape[0]):
             first_column = p * _WIDE

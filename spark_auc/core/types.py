@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from scipy import sparse
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
+# A single whole number; that of a kernel may be of NumPy.
+Integer: TypeAlias = int | np.integer[Any]
 # Hashes that identify rows.
 Keys = NDArray[np.uint64]
 # Column and entry indices are unsigned: for signed ones numba adds a test for negative indices,

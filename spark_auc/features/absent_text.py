@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
-from spark_auc.core.types import Bool
+from spark_auc.core.types import Bool, Integer
 from spark_auc.features.raw_columns import Text
 
 # The words that pandas reads as missing values.
@@ -64,7 +64,7 @@ def _find(
     """Narrow texts to what is inside of white space; whether there are missing ones."""
     found = False
     for row in range(starts.size):
-        start, end = _inside(data, int(starts[row]), int(ends[row]))
+        start, end = _inside(data, np.int64(starts[row]), np.int64(ends[row]))
         starts[row], ends[row] = start, end
         for k in range(bounds.size - 1):
             if bounds[k + 1] - bounds[k] == end - start:
@@ -77,7 +77,7 @@ def _find(
 
 
 @compiled()
-def _inside(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+def _inside(data: NDArray[np.uint8], start: Integer, end: Integer) -> tuple[Integer, Integer]:
     """The bounds of a text without white space around it."""
     while start < end:
         width = _blank(data, start, end)
@@ -93,7 +93,7 @@ def _inside(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
 
 
 @compiled()
-def _blank(data: NDArray[np.uint8], place: int, end: int) -> int:
+def _blank(data: NDArray[np.uint8], place: Integer, end: Integer) -> int:
     """Bytes of the white space that begins at a place; 0 if there is none."""
     if data[place] == _SPACE or _TAB <= data[place] <= _RETURN:
         return 1

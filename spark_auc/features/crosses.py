@@ -186,7 +186,8 @@ def sort_by_key(keys: NDArray[np.int64], values: Float, count: int, bits: int) -
     line = 0
     places = np.empty(257, np.int64)
     for shift in range(0, bits, 8):
-        places[:] = 0
+        for b in range(257):
+            places[b] = 0
         for k in range(count):
             places[((keys[line, k] >> shift) & 255) + 1] += 1
         for b in range(256):

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from spark_auc.core.kernels import compiled
-from spark_auc.core.types import Float
+from spark_auc.core.types import Bool, Float, Int
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import DataError
-from spark_auc.features.pair_histograms import BINS, HATS, PairHistograms
+from spark_auc.features.pair_histograms import HATS, PairHistograms
 
 # The cells of present values, and one for the rows in which a value of the pair is missing.
 _CELLS = HATS * HATS + 1
@@ -27,6 +26,8 @@ _DRAWS, _LEAST_DRAWS, _EXCEEDED = 400, 40, 5
 _LEAST_EXPECTED = 0.1
 # Variance of a number of positive rows from which its quantiles are those of a normal variable.
 _NORMAL = 9.0
+# Pairs whose draws are in memory at a time.
+_CHUNK = 32
 
 
 class PairGain(NamedTuple):
@@ -153,13 +154,27 @@ def pair_gains(histograms: PairHistograms) -> Float:
     per_weight = (n / u2)[:, None, None, None]
     rows = (per_weight * histograms.weight).sum(axis=0)
     sums = (per_weight * scores).sum(axis=0)
-    uniform = np.random.default_rng(0).random((_DRAWS, _CELLS))
-    out = np.zeros((residual.shape[0], 4))
-    _gains(
-        *(residual, squares, rows, sums, target),
-        *(n_plus**2 / u2[0] / (n_minus**2 / u2[1]), uniform, special.ndtri(uniform), out),
+    cells = _Cells.of(
+        _in_cells(residual),
+        _in_cells(rows),
+        _in_cells(sums),
+        target,
+        n_plus**2 / u2[0] / (n_minus**2 / u2[1]),
     )
-    gain, mean, variance, third = out.T
+    uniform = np.random.default_rng(0).random((_DRAWS, _CELLS))
+    gain, mean, variance, third = np.zeros((4, residual.shape[0]))
+    pairs = np.flatnonzero(cells.has_both_labels())
+    for begin in range(0, pairs.size, _CHUNK):
+        some = pairs[begin : begin + _CHUNK]
+        own = cells.of_pairs(some)
+        loss = _Loss.of(own)
+        gain[some] = loss.gains(own.residual[:, None])[:, 0]
+        draws = _gains_of_draws(own, loss, target, squares, uniform[:_LEAST_DRAWS])
+        mean[some], variance[some], third[some] = _moments(draws)
+        far = np.flatnonzero((draws >= gain[some, None]).sum(axis=1) < _EXCEEDED)
+        if far.size:
+            draws = _gains_of_draws(own.of_pairs(far), loss.of_pairs(far), target, squares, uniform)
+            mean[some[far]], variance[some[far]], third[some[far]] = _moments(draws)
     return np.column_stack([gain, mean, _chances(gain - mean, variance, third)])
 
 
@@ -174,215 +189,197 @@ def _chances(excess: Float, variance: Float, third: Float) -> Float:
     return chance
 
 
-@compiled()
-def _gains(
-    residual: Float,
-    squares: float,
-    rows: Float,
-    sums: Float,
-    target: Float,
-    odds: float,
-    uniform: Float,
-    normal: Float,
-    out: Float,
-) -> None:
-    """Write gain, and mean, variance and third central moment of the gains of draws."""
-    D, delta, R = np.empty(_CELLS), np.empty(_CELLS), np.empty(_CELLS)
-    count, mean, share = np.empty(_CELLS), np.empty(_CELLS), np.empty(_CELLS)
-    A, effects, gains = np.empty((_EFFECTS, _EFFECTS)), np.empty(_EFFECTS), np.empty(_DRAWS)
-    none, last = np.empty(_CELLS), HATS * HATS
-    for pair in range(out.shape[0]):
-        R[:], count[:], mean[:], share[:] = 0.0, 0.0, 0.0, 0.0
-        for k in range(BINS):
-            for m in range(BINS):
-                cell = k * HATS + m if k < HATS and m < HATS else last
-                R[cell] += residual[pair, k, m]
-                count[cell] += rows[pair, k, m]
-                mean[cell] += sums[pair, k, m]
-        _expect(target, odds, R, count, mean, share, none)
-        positives, negatives = (count * share).sum(), (count * (1.0 - share)).sum()
-        # Scores beyond all targets say nothing about cells.
-        if positives <= 0.0 or negatives <= 0.0:
-            continue
-        for cell in range(_CELLS):
-            positive = count[cell] * share[cell] / positives
-            negative = count[cell] * (1.0 - share[cell]) / negatives
-            D[cell], delta[cell] = positive + negative, positive - negative
-        _additive(D, delta, A)
-        _factor(A)
-        gain = _gain(D, delta, R, A, effects)
-        exceeded = made = 0
-        for draw in range(_DRAWS):
-            if draw >= _LEAST_DRAWS and exceeded >= _EXCEEDED:
-                break
-            total = _draw(target, count, mean, share, none, uniform[draw], normal[draw], R)
-            if total > 0.0:
-                gains[made] = _gain(D, delta, R, A, effects) * squares / total
-                exceeded += gains[made] >= gain
-                made += 1
-        out[pair, 0] = gain
-        if made > 0:
-            center = gains[:made].mean()
-            out[pair, 1] = center
-            out[pair, 2] = ((gains[:made] - center) ** 2).mean()
-            out[pair, 3] = ((gains[:made] - center) ** 3).mean()
+class _Cells(NamedTuple):
+    """What is known of the cells of ``p`` pairs; arrays are ``(p, 65)``.
 
-
-@compiled()
-def _expect(
-    target: Float, odds: float, R: Float, count: Float, mean: Float, share: Float, none: Float
-) -> None:
-    """Write the expected share of positive rows, and the chance of no row of the rarer label.
-
-    Cells of too few expected rows are moved to the last one. ``mean`` has sums before.
+    Parameters
+    ----------
+    residual, rows, mean
+        Sums of the ``r_i``, numbers of rows and mean scores.
+    share
+        Expected shares of positive rows.
     """
-    last = count.size - 1
-    for cell in range(count.size):
-        if count[cell] > 0.0:
-            up = odds * max(mean[cell] / count[cell] - target[1], 0.0)
-            down = max(target[0] - mean[cell] / count[cell], 0.0)
-            share[cell] = up / (up + down) if up + down > 0.0 else 0.5
-            rare = min(share[cell], 1.0 - share[cell])
-            if rare * count[cell] < _LEAST_EXPECTED and cell < last:
-                R[last] += R[cell]
-                count[last] += count[cell]
-                mean[last] += mean[cell]
-                R[cell], count[cell], share[cell] = 0.0, 0.0, 0.0
-            else:
-                mean[cell] /= count[cell]
-                count[cell] = max(np.floor(count[cell] + 0.5), 1.0)
-                none[cell] = np.exp(count[cell] * np.log1p(-rare))
+
+    residual: Float
+    rows: Float
+    mean: Float
+    share: Float
+
+    @classmethod
+    def of(cls, residual: Float, count: Float, sums: Float, target: Float, odds: float) -> _Cells:
+        """The cells; those of too few expected rows are moved to the last one."""
+        share = _shares(count, sums, target, odds)
+        few = np.minimum(share, 1.0 - share) * count < _LEAST_EXPECTED
+        few[:, -1] = False
+        for values in (residual, count, sums):
+            values[:, -1] += (values * few).sum(axis=1)
+            values[few] = 0.0
+        share = _shares(count, sums, target, odds)
+        mean = np.divide(sums, count, out=np.zeros_like(sums), where=count > 0.0)
+        whole = np.where(count > 0.0, np.maximum(np.floor(count + 0.5), 1.0), 0.0)
+        return cls(residual, whole, mean, share)
+
+    def of_pairs(self, pairs: Int) -> _Cells:
+        """Those of some pairs."""
+        return _Cells(*(values[pairs] for values in self))
+
+    def by_label(self) -> Float:
+        """Expected numbers of rows ``(2, p, 65)`` of the positive and of the negative label."""
+        return np.stack([self.rows * self.share, self.rows * (1.0 - self.share)])
+
+    def has_both_labels(self) -> Bool:
+        """Whether rows of both labels are expected ``(p,)``: scores may be beyond all targets."""
+        has_rows: Bool = np.all(self.by_label().sum(axis=2) > 0.0, axis=0)
+        return has_rows
 
 
-@compiled()
-def _draw(
-    target: Float,
-    count: Float,
-    mean: Float,
-    share: Float,
-    none: Float,
-    uniform: Float,
-    normal: Float,
-    R: Float,
-) -> float:
-    """Write the sums of a draw of labels in each cell; its sum of squares, or 0 for one class."""
-    positive = np.zeros(_CELLS)
-    for cell in range(_CELLS):
-        if count[cell] > 0.0:
-            positive[cell] = _positives(
-                count[cell], share[cell], none[cell], uniform[cell], normal[cell]
-            )
-    n_plus, n_minus = positive.sum(), (count - positive).sum()
-    if n_plus <= 0.0 or n_minus <= 0.0:
-        return 0.0
-    total = 0.0
-    for cell in range(_CELLS):
-        if count[cell] > 0.0:
-            above = (target[0] - mean[cell]) / n_plus
-            below = (target[1] - mean[cell]) / n_minus
-            R[cell] = positive[cell] * above + (count[cell] - positive[cell]) * below
-            total += positive[cell] * above**2 + (count[cell] - positive[cell]) * below**2
-    return total
+def _in_cells(bins: Float) -> Float:
+    """Sums ``(p, 65)`` in cells of sums ``(p, 9, 9)`` in bins."""
+    present = bins[:, :HATS, :HATS].reshape(bins.shape[0], HATS * HATS)
+    missing = bins[:, HATS].sum(axis=1) + bins[:, :HATS, HATS].sum(axis=1)
+    return np.column_stack([present, missing])
 
 
-@compiled()
-def _positives(count: float, share: float, none: float, uniform: float, normal: float) -> float:
-    """A quantile of a binomial number; ``none`` is the chance of 0 of the rarer label."""
-    variance = count * share * (1.0 - share)
-    if variance > _NORMAL:
-        skew = (1.0 - 2.0 * share) * (normal * normal - 1.0) / 6.0
-        value = np.floor(count * share + np.sqrt(variance) * normal + skew + 0.5)
-        return float(min(max(value, 0.0), count))
-    rare = min(share, 1.0 - share)
-    below = uniform if share <= 0.5 else 1.0 - uniform
-    chance, value, odds = none, 0.0, rare / (1.0 - rare)
-    while below >= chance and value < count:
-        below -= chance
-        value += 1.0
-        chance *= (count - value + 1.0) / value * odds
-    return value if share <= 0.5 else count - value
+def _in_effects(cells: Float) -> Float:
+    """Sums ``(..., 17)`` in the rows and columns of a table, and its last cell."""
+    table = cells[..., :-1].reshape(*cells.shape[:-1], HATS, HATS)
+    return np.concatenate([table.sum(axis=-1), table.sum(axis=-2), cells[..., -1:]], axis=-1)
 
 
-@compiled()
-def _gain(D: Float, delta: Float, R: Float, L: Float, effects: Float) -> float:
-    """The gain of an effect for each cell beyond that of additive ones; overwrites ``effects``."""
-    effects[:] = 0.0
-    for cell in range(_CELLS):
-        _to_effects(cell, R[cell], effects)
-    # At least 0 but for rounding.
-    return max(_of_cells(D, delta, R) - _squared_norm(L, effects), 0.0)
+def _shares(count: Float, sums: Float, target: Float, odds: float) -> Float:
+    """The expected shares of positive rows of cells; 0 in empty ones."""
+    mean = np.divide(sums, count, out=np.zeros_like(sums), where=count > 0.0)
+    up = odds * np.maximum(mean - target[1], 0.0)
+    both = up + np.maximum(target[0] - mean, 0.0)
+    share: Float = np.divide(up, both, out=np.full_like(up, 0.5), where=both > 0.0)
+    return np.where(count > 0.0, share, 0.0)
 
 
-@compiled()
-def _of_cells(D: Float, delta: Float, R: Float) -> float:
-    """The gain of an effect for each cell."""
-    gain = along = length = 0.0
-    for cell in range(D.size):
-        if D[cell] > 0.0:
-            ratio = delta[cell] / D[cell]
-            gain += R[cell] * R[cell] / D[cell]
-            along += R[cell] * ratio
-            length += delta[cell] * ratio
-    return gain - along * along / (2.0 + length)
+class _Loss(NamedTuple):
+    """The quadratic of the effects of cells, for ``p`` pairs.
+
+    Parameters
+    ----------
+    total, difference : (p, 65)
+        ``p_+ + p_-`` and ``p_+ - p_-``.
+    factor : (p, 17, 17)
+        The Cholesky factor of the quadratic of additive effects, with 0 for dependent ones.
+    """
+
+    total: Float
+    difference: Float
+    factor: Float
+
+    @classmethod
+    def of(cls, cells: _Cells) -> _Loss:
+        """The quadratic for the expected shares."""
+        labels = cells.by_label()
+        positive, negative = labels / labels.sum(axis=2, keepdims=True)
+        total, difference = positive + negative, positive - negative
+        return cls(total, difference, _factor(_additive(total, difference)))
+
+    def of_pairs(self, pairs: Int) -> _Loss:
+        """Those of some pairs."""
+        return _Loss(*(values[pairs] for values in self))
+
+    def gains(self, R: Float) -> Float:
+        """Gains ``(p, m)`` of an effect for each cell beyond additive ones; sums ``(p, m, 65)``."""
+        inverse = np.divide(1.0, self.total, out=np.zeros_like(self.total), where=self.total > 0.0)
+        ratio = self.difference * inverse
+        length = (self.difference * ratio).sum(axis=1)
+        along = (R * ratio[:, None]).sum(axis=2)
+        of_cells = (R * R * inverse[:, None]).sum(axis=2) - along**2 / (2.0 + length[:, None])
+        effects, L = _in_effects(R), self.factor
+        for k in range(_EFFECTS):
+            value = effects[..., k] - (L[:, None, k, :k] * effects[..., :k]).sum(axis=2)
+            pivot = L[:, k, k, None]
+            effects[..., k] = np.divide(value, pivot, out=np.zeros_like(value), where=pivot > 0.0)
+        # At least 0 but for rounding.
+        gains: Float = np.maximum(of_cells - (effects**2).sum(axis=2), 0.0)
+        return gains
 
 
-@compiled()
-def _to_effects(cell: int, value: float, effects: Float) -> None:
-    """Add a value of a cell to the effects of its row and of its column."""
-    if cell == HATS * HATS:
-        effects[2 * HATS] += value
-    else:
-        effects[cell // HATS] += value
-        effects[HATS + cell % HATS] += value
+def _additive(total: Float, difference: Float) -> Float:
+    """``Z'(diag(D) + delta delta' / 2) Z`` ``(p, 17, 17)``."""
+    effects = _in_effects(difference)
+    A = 0.5 * effects[:, :, None] * effects[:, None]
+    table = total[:, :-1].reshape(-1, HATS, HATS)
+    A[:, HATS:-1, :HATS] += table.transpose(0, 2, 1)
+    A[:, :HATS, HATS:-1] += table
+    diagonal = np.arange(_EFFECTS)
+    A[:, diagonal, diagonal] += _in_effects(total)
+    return A
 
 
-@compiled()
-def _additive(D: Float, delta: Float, A: Float) -> None:
-    """Write ``Z'(diag(D) + delta delta' / 2) Z``, of which the lower triangle is used."""
-    effects = np.zeros(_EFFECTS)
-    A[:] = 0.0
-    for cell in range(D.size):
-        _to_effects(cell, delta[cell], effects)
-        if cell == HATS * HATS:
-            A[2 * HATS, 2 * HATS] += D[cell]
-        else:
-            k, m = cell // HATS, HATS + cell % HATS
-            A[k, k] += D[cell]
-            A[m, m] += D[cell]
-            A[m, k] += D[cell]
+def _factor(A: Float) -> Float:
+    """The Cholesky factors ``(p, 17, 17)``, with a column of 0 for an effect of the others."""
+    L = np.zeros_like(A)
     for k in range(_EFFECTS):
-        for m in range(k + 1):
-            A[k, m] += 0.5 * effects[k] * effects[m]
+        column = A[:, k:, k] - (L[:, k:, :k] * L[:, None, k, :k]).sum(axis=2)
+        pivot = column[:, :1]
+        # Rounding may make it negative.
+        root = np.sqrt(np.maximum(pivot, 0.0))
+        is_free = pivot > _LEAST_PIVOT * A[:, k, k, None]
+        L[:, k:, k] = np.divide(column, root, out=np.zeros_like(column), where=is_free)
+    return L
 
 
-@compiled()
-def _factor(A: Float) -> None:
-    """Cholesky factor in the lower triangle, with a diagonal of 0 for dependent effects."""
-    for k in range(A.shape[0]):
-        pivot = A[k, k]
-        for m in range(k):
-            pivot -= A[k, m] * A[k, m]
-        independent = pivot > _LEAST_PIVOT * A[k, k]
-        root = np.sqrt(pivot) if independent else 0.0
-        A[k, k] = root
-        for i in range(k + 1, A.shape[0]):
-            value = A[i, k]
-            for m in range(k):
-                value -= A[i, m] * A[k, m]
-            A[i, k] = value / root if independent else 0.0
+def _gains_of_draws(
+    cells: _Cells, loss: _Loss, target: Float, squares: float, uniform: Float
+) -> Float:
+    """Gains ``(p, m)`` for draws of labels, in units of the sum of squares; nan for one class."""
+    positive = _positives(cells, uniform)
+    negative = cells.rows[:, None] - positive
+    n_plus, n_minus = (labels.sum(axis=2, keepdims=True) for labels in (positive, negative))
+    is_valid = (n_plus > 0.0) & (n_minus > 0.0)
+    above = (target[0] - cells.mean[:, None]) / np.where(is_valid, n_plus, np.nan)
+    below = (target[1] - cells.mean[:, None]) / np.where(is_valid, n_minus, np.nan)
+    up, down = positive * above, negative * below
+    own_squares = (up * above + down * below).sum(axis=2)
+    gains: Float = (
+        loss.gains(up + down) * squares / np.where(own_squares > 0.0, own_squares, np.nan)
+    )
+    return gains
 
 
-@compiled()
-def _squared_norm(L: Float, b: Float) -> float:
-    """``b'(L L')^-1 b`` over the independent effects; overwrites ``b``."""
-    total = 0.0
-    for k in range(b.size):
-        if L[k, k] > 0.0:
-            value = b[k]
-            for m in range(k):
-                value -= L[k, m] * b[m]
-            b[k] = value / L[k, k]
-            total += b[k] * b[k]
-        else:
-            b[k] = 0.0
-    return total
+def _positives(cells: _Cells, uniform: Float) -> Float:
+    """Quantiles ``(p, m, 65)`` of the numbers of positive rows, at ``uniform`` ``(m, 65)``."""
+    count, share = cells.rows[:, None], cells.share[:, None]
+    variance, normal = count * share * (1.0 - share), special.ndtri(uniform)
+    skew = (1.0 - 2.0 * share) * (normal * normal - 1.0) / 6.0
+    value: Float = np.floor(count * share + np.sqrt(variance) * normal + skew + 0.5)
+    value = np.clip(value, 0.0, count)
+    small = np.nonzero(np.broadcast_to(variance <= _NORMAL, value.shape))
+    pair, draw, cell = small
+    size, chance = cells.rows[pair, cell], cells.share[pair, cell]
+    at, is_rare = uniform[draw, cell], chance <= 0.5
+    rarer = _binomial(
+        size, np.where(is_rare, chance, 1.0 - chance), np.where(is_rare, at, 1.0 - at)
+    )
+    value[small] = np.where(is_rare, rarer, size - rarer)
+    return value
+
+
+def _binomial(count: Float, share: Float, uniform: Float) -> Float:
+    """Quantiles ``(k,)`` of binomial numbers, by sums of their chances."""
+    value = np.zeros(count.size)
+    odds, chance = share / (1.0 - share), np.exp(count * np.log1p(-share))
+    left, open_ = uniform.copy(), np.arange(count.size)
+    number = 0.0
+    while open_.size:
+        is_above = (left >= chance) & (number < count[open_])
+        open_, left, chance = open_[is_above], left[is_above], chance[is_above]
+        number += 1.0
+        value[open_] = number
+        left -= chance
+        chance *= (count[open_] - number + 1.0) / number * odds[open_]
+    return value
+
+
+def _moments(draws: Float) -> tuple[Float, Float, Float]:
+    """Mean, variance and third central moment ``(p,)`` of draws ``(p, m)`` that may be nan."""
+    made = np.maximum(np.isfinite(draws).sum(axis=1), 1)
+    mean = np.nansum(draws, axis=1) / made
+    centred = draws - mean[:, None]
+    second, third = (np.nansum(centred**power, axis=1) / made for power in (2, 3))
+    return mean, second, third

@@ -161,7 +161,8 @@ def _add(codes: Codes, u: Float, uf: Float, weight: Float, score: Float) -> None
     sums, pair = np.empty((BINS * BINS, 2)), 0
     for a in range(codes.shape[0]):
         for b in range(a + 1, codes.shape[0]):
-            sums[:] = 0.0
+            for k in range(BINS * BINS):
+                sums[k, 0] = sums[k, 1] = 0.0
             for i in range(u.size):
                 cell = np.uint64(codes[a, i]) * np.uint64(BINS) + np.uint64(codes[b, i])
                 sums[cell, 0] += u[i]

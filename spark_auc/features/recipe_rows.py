@@ -210,7 +210,8 @@ def _sort_tokens(
     Indices are hashes, so that few lie in one of as many buckets as there are slots. Insertion
     sort then moves few of them.
     """
-    places[:] = 0
+    for b in range(places.size):
+        places[b] = 0
     for s in range(indices.size):
         if indices[s] >= 0:
             places[((indices[s] - layout.tokens) >> layout.shift) + 1] += 1

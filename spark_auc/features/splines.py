@@ -13,7 +13,7 @@ from scipy import sparse
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import FINITE, not_csr
 from spark_auc.core.state.schema import Fields, Values, array, reals
-from spark_auc.core.types import Float, Int, Rows
+from spark_auc.core.types import Float, Int, Integer, Rows
 from spark_auc.errors import ConfigError
 from spark_auc.features.embedding import Stored, check_columns
 
@@ -128,7 +128,7 @@ class Splines(Stored):
 
 
 @compiled()
-def hat(x: float, knots: Float, first: int, last: int) -> tuple[int, float]:
+def hat(x: float, knots: Float, first: Integer, last: Integer) -> tuple[Integer, float]:
     """The hats of a value among the knots ``first`` to ``last``, of which there is at least one.
 
     Returns

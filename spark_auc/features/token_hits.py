@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spark_auc.core.batch import mix
 from spark_auc.core.kernels import compiled
-from spark_auc.core.types import Int, Keys
+from spark_auc.core.types import Bool, Int, Keys
 from spark_auc.features.raw_columns import Columns, rows_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_rows import Entries, Layout, cross
@@ -48,7 +48,8 @@ class Hit(NamedTuple):
 def hits(recipe: Recipe, features: Int, columns: Columns) -> Iterator[Hit]:
     """The different tokens and pairs in some of the hashed features; ``features`` ascend."""
     codes, found = _codes(recipe, columns), list[NDArray[np.int64]]()
-    wanted = np.ascontiguousarray(features, np.int64)
+    wanted = np.zeros(recipe.size, np.bool_)
+    wanted[features] = True
     pairs = len(recipe.slot_pairs)
     out = np.empty((5, max(_HITS, recipe.slots.size + pairs)), np.int64)
     for begin, count, entries in recipe.entries(columns):
@@ -94,7 +95,7 @@ def _collect(
     begin: int,
     layout: Layout,
     codes: Keys,
-    wanted: Int,
+    wanted: Bool,
     out: NDArray[np.int64],
 ) -> tuple[int, int]:
     """Collect tokens and pairs in the wanted features from a row on, until ``out`` is full.
@@ -107,7 +108,7 @@ def _collect(
     while row < rows and stored + slots + pairs <= out.shape[1]:
         for s in range(numeric, slots):
             feature = np.int64(entries.indices[s, row])
-            if _is_in(wanted, feature):
+            if feature >= 0 and wanted[feature]:
                 a, first = _part(entries, s, row, begin, codes)
                 out[0, stored] = np.int64(mix(mix(np.uint64(feature)) ^ first))
                 out[1, stored], out[2, stored], out[3, stored] = feature, a, _NONE
@@ -116,7 +117,7 @@ def _collect(
         for p in range(pairs):
             key, product = cross(entries, row, layout, p)
             feature = np.int64(layout.crosses + np.int64(key))
-            if product != 0.0 and _is_in(wanted, feature):
+            if product != 0.0 and wanted[feature]:
                 a, first = _part(entries, layout.pairs[p, 0], row, begin, codes)
                 b, second = _part(entries, layout.pairs[p, 1], row, begin, codes)
                 hashed = mix(mix(mix(np.uint64(feature)) ^ first) ^ second)
@@ -126,12 +127,6 @@ def _collect(
                 stored += 1
         row += 1
     return row, stored
-
-
-@compiled()
-def _is_in(ascending: Int, value: np.int64) -> bool:
-    at = np.searchsorted(ascending, value)
-    return bool(at < ascending.size and ascending[at] == value)
 
 
 @compiled()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
+from spark_auc.core.types import Integer
 
 _QUOTE, _FEED, _RETURN, _SPACE, _TAB = map(ord, '"\n\r \t')
 # States between bytes: at the start of a field, inside of one, inside of quotes, and after a quote
@@ -92,12 +93,12 @@ def without_blanks(data: NDArray[np.uint8], separator: str) -> tuple[NDArray[np.
         The bytes without these blanks; whether blanks are at the end of a field, or beside quotes.
     """
     out = np.empty_like(data)
-    size, beside = _shortened(data, ord(separator), out)
+    size, beside = _shortened(data, ord(separator), True, out)
     return out[:size], bool(beside)
 
 
 @compiled()
-def _after(state: int, byte: int, separator: int, trimmed: bool) -> int:
+def _after(state: Integer, byte: int, separator: int, trimmed: bool) -> int:
     """The state after a byte."""
     if state == _QUOTED:
         return _CLOSED if byte == _QUOTE else _QUOTED
@@ -129,8 +130,11 @@ def _scanned(
 
 
 @compiled()
-def _shortened(data: NDArray[np.uint8], separator: int, out: NDArray[np.uint8]) -> tuple[int, bool]:
-    state, size, beside, last = _START, 0, False, _FEED
+def _shortened(
+    data: NDArray[np.uint8], separator: int, trimmed: bool, out: NDArray[np.uint8]
+) -> tuple[int, bool]:
+    state: Integer = np.int64(_START)
+    size, beside, last = 0, False, _FEED
     was_blank = False
     for place in range(data.size):
         byte = data[place]
@@ -138,7 +142,7 @@ def _shortened(data: NDArray[np.uint8], separator: int, out: NDArray[np.uint8]) 
         ends = byte in (separator, _QUOTE, _FEED, _RETURN)
         beside |= (is_blank and last == _QUOTE) or (was_blank and ends)
         last, was_blank = byte, is_blank
-        before, state = state, _after(state, byte, separator, True)
+        before, state = state, _after(state, byte, separator, trimmed)
         if not (is_blank and before == _START and state == _START):
             out[size] = byte
             size += 1

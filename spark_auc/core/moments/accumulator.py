@@ -264,7 +264,7 @@ class Accumulator:
             # The accumulated matrix is a lower triangle; `gather` also fills the upper triangle of
             # diagonal tiles.
             rows, columns = self.rank[tiling.span(i)], self.rank[tiling.span(j)]
-            gather(self.gram, self.starts, rows, columns, unit, gram)
+            gather(self.gram, self.starts, rows, columns, np.argsort(columns), unit, gram)
             gram.flags.writeable = False
             ends, rounding = [i, j], np.zeros(tiling.tile)
             if i == j:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_auc.core.kernels import compiled
-from spark_auc.core.types import Float, Index
+from spark_auc.core.types import Float, Index, Integer
 
 # The relative error of one rounded addition or product.
 UNIT = float(np.finfo(float).eps) / 2
@@ -49,7 +49,7 @@ def sparse_sums(columns: Index, values: Float, dimension: int) -> Float:
 
 
 @compiled()
-def add_compensated(total: Float, lost: Float, column: int, value: float) -> None:
+def add_compensated(total: Float, lost: Float, column: Integer, value: float) -> None:
     """Add to a sum, and what the addition rounds off to ``lost`` (Neumaier 1974)."""
     before = total[column]
     after = before + value
@@ -63,4 +63,4 @@ def add_compensated(total: Float, lost: Float, column: int, value: float) -> Non
 @compiled()
 def _add(columns: Index, values: Float, total: Float, lost: Float) -> None:
     for k in range(values.size):
-        add_compensated(total, lost, columns[k], values[k])
+        add_compensated(total, lost, np.uint64(columns[k]), values[k])

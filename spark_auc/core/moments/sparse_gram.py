@@ -252,7 +252,7 @@ def _arrange(
             if exact:
                 total[place[e]] += weight[r] * value[e]
             else:
-                add_compensated(total, lost, place[e], weight[r] * value[e])
+                add_compensated(total, lost, np.uint64(place[e]), weight[r] * value[e])
             all_equal = all_equal and value[e] == value[start]
         for k in range(rare_count):
             column = rank[indices[rare[k]]]
@@ -261,7 +261,7 @@ def _arrange(
             if exact:
                 total[column] += weighted
             else:
-                add_compensated(total, lost, column, weighted)
+                add_compensated(total, lost, np.uint64(column), weighted)
             place[end] = column
             value[end] = centred
             all_equal = all_equal and centred == value[start]

@@ -18,7 +18,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.state.rules import COUNTS, INCREASING
 from spark_auc.core.state.schema import COUNT, Schema, Values, array
-from spark_auc.core.types import Float, Int, Keys
+from spark_auc.core.types import Bool, Float, Int, Integer, Keys
 from spark_auc.errors import HoldOutError
 
 # Salts: different uses of one seed must not share random numbers.
@@ -137,7 +137,9 @@ class Folds:
         ties = hashed_shares(groups, self.seed, _TIES)
         order = np.lexsort((ties, -shares.sum(axis=1), -shares.max(axis=1)))
         numbers = np.empty(groups.size, np.int64)
-        numbers[order] = _assigned(shares[order], count)
+        ordered = np.ascontiguousarray(shares[order])
+        some, load = np.any(ordered > 0.0, axis=0), np.zeros((count, 2))
+        numbers[order] = _assigned(ordered, some, load, np.full(order.size, -1))
         return replace(self, count=count, groups=groups, numbers=numbers)
 
 
@@ -245,7 +247,7 @@ _SCHEMA = Schema(
 
 
 @compiled()
-def _assigned(shares: Float, count: int) -> Int:
+def _assigned(shares: Float, classes: Bool, load: Float, numbers: Int) -> Int:
     """The fold ``(g,)`` of each group; ``shares`` ``(g, 2)`` of the classes, largest first.
 
     First each fold gets a group of each class, from groups with rows of both classes as far as
@@ -253,35 +255,39 @@ def _assigned(shares: Float, count: int) -> Int:
     classes, each class has at least k - m other groups for the remaining folds. Then each group is
     assigned to the fold for which the sum of squared shares grows least.
     """
-    numbers = np.full(shares.shape[0], -1)
-    load = np.zeros((count, 2))
-    present = (shares[:, 0] > 0.0, shares[:, 1] > 0.0)
-    classes = (present[0].any(), present[1].any())
-    complete = 0
+    count, complete = load.shape[0], np.int64(0)
     for g in range(shares.shape[0]):
-        if complete < count and present[0][g] == classes[0] and present[1][g] == classes[1]:
-            numbers[g] = complete
-            load[complete] += shares[g]
+        has_all = (shares[g, 0] > 0.0) == classes[0] and (shares[g, 1] > 0.0) == classes[1]
+        if complete < count and has_all:
+            _put(g, complete, shares, load, numbers)
             complete += 1
     filled = [complete, complete]
     for g in range(shares.shape[0]):
         if numbers[g] >= 0:
             continue
         for side in range(2):
-            if present[side][g] and not present[1 - side][g] and filled[side] < count:
-                numbers[g] = filled[side]
-                load[filled[side]] += shares[g]
+            alone = shares[g, side] > 0.0 and not shares[g, 1 - side] > 0.0
+            if alone and filled[side] < count:
+                _put(g, filled[side], shares, load, numbers)
                 filled[side] += 1
                 break
     for g in range(shares.shape[0]):
         if numbers[g] >= 0:
             continue
-        best, least, tie = 0, np.inf, np.inf
+        best: Integer = np.int64(0)
+        least = tie = np.inf
         for fold in range(count):
             growth = load[fold, 0] * shares[g, 0] + load[fold, 1] * shares[g, 1]
             total = load[fold, 0] + load[fold, 1]
             if growth < least or (growth == least and total < tie):
                 best, least, tie = fold, growth, total
-        numbers[g] = best
-        load[best] += shares[g]
+        _put(g, best, shares, load, numbers)
     return numbers
+
+
+@compiled()
+def _put(g: int, fold: Integer, shares: Float, load: Float, numbers: Int) -> None:
+    """Put a group into a fold."""
+    numbers[g] = fold
+    load[fold, 0] += shares[g, 0]
+    load[fold, 1] += shares[g, 1]

@@ -123,8 +123,8 @@ def _products(
             missing |= not other_validity[i]
         if missing:
             continue
-        low, share = hat(values[i], knots, 0, knots.size - 1)
-        other_low, other_share = hat(others[i], other_knots, 0, width - 1)
+        low, share = hat(values[i], knots, np.int64(0), knots.size - 1)
+        other_low, other_share = hat(others[i], other_knots, np.int64(0), width - 1)
         at = first + low * width + other_low
         indices[0, row], out[0, row] = at, (1.0 - share) * (1.0 - other_share)
         if other_share > 0.0:

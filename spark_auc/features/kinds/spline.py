@@ -134,7 +134,7 @@ def _spline_features(
             if indicator:
                 indices[0, row], out[0, row] = first + knots.size, 1.0
         elif knots.size:
-            low, share = hat(x, knots, 0, knots.size - 1)
+            low, share = hat(x, knots, np.int64(0), knots.size - 1)
             indices[0, row], out[0, row] = first + low, 1.0 - share
             if share > 0.0:
                 indices[1, row], out[1, row] = first + low + 1, share

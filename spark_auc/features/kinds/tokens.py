@@ -142,7 +142,7 @@ class Tokens(Hashed):
             kernel = partial(hash_text, self.prefix)
             return self._of_text(kernel, "starts and ends within the bytes", column, empty)
         if column.values.dtype == np.bool_:
-            return self._of_codes(column.values.astype(np.uint8), column, empty)
+            return self._of_codes(column.values.astype(np.int64), column, empty)
         return self._of_integers(partial(hash_integers, self.prefix), column, empty)
 
 
