@@ -33,9 +33,13 @@ RUN pip install --no-cache-dir --no-deps /tmp/build && rm -rf /tmp/build
 ENV NUMBA_CACHE_DIR=/home/ranker/.cache/numba
 USER $UID
 
-# Tests the image, and caches compiled code for the builder's kind of processor; other processors
-# compile it again in a few seconds.
-RUN spark-auc init sample && spark-auc train --config sample/config.yaml && rm -rf sample
+# Tests the image, and caches compiled kernels for the builder's kind of processor; other processors
+# compile them again in about half a minute.
+RUN python -m spark_auc.app.raw_clicks /tmp/demo --rows 2000 \
+    && spark-auc train --data /tmp/demo/clicks.csv --label clicked --time time \
+        --output /tmp/demo/model \
+    && spark-auc score --model /tmp/demo/model --data /tmp/demo/new.csv --output /tmp/demo/scores \
+    && rm -rf /tmp/demo
 
 ENTRYPOINT ["tini", "-s", "--", "spark-auc"]
 CMD ["--help"]

@@ -143,7 +143,8 @@ def _add_distances(
                 lengths[k] += abs(columns[j, start + k])
         for i in range(out.shape[0]):
             total = out[i, start:stop]
-            total[:] = lengths
+            for k in range(stop - start):
+                total[k] = lengths[k]
             for p in range(indptr[i], indptr[i + 1]):
                 x, column = data[p], columns[indices[p], start:stop]
                 for k in range(stop - start):

@@ -199,7 +199,9 @@ def _multiply(
 ) -> float:
     """Set ``along`` to ``B'x`` of both classes; return ``w'x``."""
     score = 0.0
-    along[:] = 0.0
+    for k in range(2):
+        for c in range(p.shape[1]):
+            along[k, c] = 0.0
     for e in range(x.size):
         score += scale * x[e] * z[at[e]]
         for k in range(2):
@@ -280,4 +282,6 @@ def _gather(scale: float, z: Float, p: Float, sketch: Float) -> None:
             for c in range(p.shape[1]):
                 total += sketch[j, k, c] * p[k, c]
         z[j] = total
-    p[:] = 0.0
+    for k in range(2):
+        for c in range(p.shape[1]):
+            p[k, c] = 0.0

@@ -52,9 +52,9 @@ def draw_pairs(
         else:
             j = int(uniform(seed, stream, pair + 1) * (firsts.size - 1))
             j += j >= i
-        rows[k] = i, j
-        begins[k] = starts[i], starts[j]
-        ends[k] = starts[i + 1], starts[j + 1]
+        rows[k, 0], rows[k, 1] = i, j
+        begins[k, 0], begins[k, 1] = starts[i], starts[j]
+        ends[k, 0], ends[k, 1] = starts[i + 1], starts[j + 1]
     for k in range(begins.shape[0]):
         for side in range(2):
             begin, end = np.int64(begins[k, side]), np.int64(ends[k, side])

@@ -231,7 +231,8 @@ def _code(x: float, categories: int) -> np.uint32:
 @compiled()
 def _compare(block: Float, codes: Index, nodes: _Nodes, tree: int, alive: Keys) -> None:
     """Write the bits that all nodes of a tree keep for each row."""
-    alive[:] = _ALL
+    for i in range(alive.size):
+        alive[i] = _ALL
     for m in range(nodes.starts[tree], nodes.starts[tree + 1]):
         x, cut, kept = block[nodes.column[m]], nodes.threshold[m], nodes.kept[m]
         rule = nodes.rule[m]

@@ -51,7 +51,8 @@ def _close(total: Float, tied: Float) -> None:
     for k in range(2):
         tied[_MEAN + k] = tied[_WEIGHT + 1 - k] / 2
     _append(total, tied)
-    tied[:_SIZE] = 0.0
+    for k in range(_SIZE):
+        tied[k] = 0.0
 
 
 @compiled()

@@ -176,7 +176,8 @@ def _add_product(
             for p in range(indptr[i + 1], indptr[i + 2]):
                 for c in range(0, score.size, _DOUBLES):
                     prefetch(V[indices[p]], c)
-        score[:] = 0.0
+        for c in range(score.size):
+            score[c] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             x, vectors = data[p], V[indices[p]]
             for c in range(score.size):
@@ -210,8 +211,8 @@ def _add_far_product(
             origin_score[c] += origin[j] * V[j, c]
     score, stored_score = np.empty(count), np.empty(count)
     for i in range(share.shape[0]):
-        score[:] = 0.0
-        stored_score[:] = 0.0
+        for c in range(count):
+            score[c] = stored_score[c] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             for c in range(count):
