@@ -27,7 +27,7 @@ _LONGEST = 400
 _SPACE_BYTES = 1 << 30
 # Without a matrix, one in so many penalties may be left unsolved after so many steps: the weakest
 # take most steps.
-_SPARED, _AFTER = 5, 64
+_SPARED, _AFTER = 3, 64
 # Number of steps between two tests for convergence.
 _BETWEEN = 8
 
