@@ -81,7 +81,7 @@ def test_the_choice_of_the_penalty_is_that_of_the_matrix(standardize, monkeypatc
     found, expected = chosen[False], chosen[True]
     assert (found.form, expected.form) == ("rows", "tiles")
     solved = np.array([reason is None for reason in found.selection.left_out])
-    assert solved.sum() >= 20
+    assert solved.sum() >= solved.size - solved.size // 3
     gaps = found.selection.mean[solved] - expected.selection.mean[solved]
     assert np.abs(gaps).max() < 1e-3
     best = expected.selection.mean.max()
