@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import DataError
@@ -26,8 +27,8 @@ _DRAWS, _LEAST_DRAWS, _EXCEEDED = 400, 40, 5
 _LEAST_EXPECTED = 0.1
 # Variance of a number of positive rows from which its quantiles are those of a normal variable.
 _NORMAL = 9.0
-# Pairs whose draws are in memory at a time.
-_CHUNK = 32
+# A variance of gains up to this is that of rounding: additive effects span all cells of the pair.
+_ROUNDING = 1e-24
 
 
 class PairGain(NamedTuple):
@@ -161,27 +162,18 @@ def pair_gains(histograms: PairHistograms) -> Float:
         target,
         n_plus**2 / u2[0] / (n_minus**2 / u2[1]),
     )
+    out = np.zeros((residual.shape[0], 4))
     uniform = np.random.default_rng(0).random((_DRAWS, _CELLS))
-    gain, mean, variance, third = np.zeros((4, residual.shape[0]))
     pairs = np.flatnonzero(cells.has_both_labels())
-    for begin in range(0, pairs.size, _CHUNK):
-        some = pairs[begin : begin + _CHUNK]
-        own = cells.of_pairs(some)
-        loss = _Loss.of(own)
-        gain[some] = loss.gains(own.residual[:, None])[:, 0]
-        draws = _gains_of_draws(own, loss, target, squares, uniform[:_LEAST_DRAWS])
-        mean[some], variance[some], third[some] = _moments(draws)
-        far = np.flatnonzero((draws >= gain[some, None]).sum(axis=1) < _EXCEEDED)
-        if far.size:
-            draws = _gains_of_draws(own.of_pairs(far), loss.of_pairs(far), target, squares, uniform)
-            mean[some[far]], variance[some[far]], third[some[far]] = _moments(draws)
+    _measure(cells, _Loss.of(cells), pairs, target, squares, uniform, special.ndtri(uniform), out)
+    gain, mean, variance, third = out.T
     return np.column_stack([gain, mean, _chances(gain - mean, variance, third)])
 
 
 def _chances(excess: Float, variance: Float, third: Float) -> Float:
     """The chances ``(p,)`` of an excess over the mean, by a shifted chi-squared variable."""
     chance = np.ones(excess.size)
-    for k in np.flatnonzero(variance > 0.0):
+    for k in np.flatnonzero(variance > _ROUNDING):
         skewness = max(third[k] / variance[k] ** 1.5, 1e-2)
         freedom = 8.0 / skewness**2
         least = freedom + np.sqrt(2.0 * freedom / variance[k]) * excess[k]
@@ -196,14 +188,15 @@ class _Cells(NamedTuple):
     ----------
     residual, rows, mean
         Sums of the ``r_i``, numbers of rows and mean scores.
-    share
-        Expected shares of positive rows.
+    share, none
+        Expected shares of positive rows, and the chance of no row of the rarer label.
     """
 
     residual: Float
     rows: Float
     mean: Float
     share: Float
+    none: Float
 
     @classmethod
     def of(cls, residual: Float, count: Float, sums: Float, target: Float, odds: float) -> _Cells:
@@ -217,11 +210,8 @@ class _Cells(NamedTuple):
         share = _shares(count, sums, target, odds)
         mean = np.divide(sums, count, out=np.zeros_like(sums), where=count > 0.0)
         whole = np.where(count > 0.0, np.maximum(np.floor(count + 0.5), 1.0), 0.0)
-        return cls(residual, whole, mean, share)
-
-    def of_pairs(self, pairs: Int) -> _Cells:
-        """Those of some pairs."""
-        return _Cells(*(values[pairs] for values in self))
+        none = np.exp(whole * np.log1p(-np.minimum(share, 1.0 - share)))
+        return cls(residual, whole, mean, share, none)
 
     def by_label(self) -> Float:
         """Expected numbers of rows ``(2, p, 65)`` of the positive and of the negative label."""
@@ -274,29 +264,10 @@ class _Loss(NamedTuple):
     def of(cls, cells: _Cells) -> _Loss:
         """The quadratic for the expected shares."""
         labels = cells.by_label()
-        positive, negative = labels / labels.sum(axis=2, keepdims=True)
+        sums = labels.sum(axis=2, keepdims=True)
+        positive, negative = labels / np.where(sums > 0.0, sums, 1.0)
         total, difference = positive + negative, positive - negative
         return cls(total, difference, _factor(_additive(total, difference)))
-
-    def of_pairs(self, pairs: Int) -> _Loss:
-        """Those of some pairs."""
-        return _Loss(*(values[pairs] for values in self))
-
-    def gains(self, R: Float) -> Float:
-        """Gains ``(p, m)`` of an effect for each cell beyond additive ones; sums ``(p, m, 65)``."""
-        inverse = np.divide(1.0, self.total, out=np.zeros_like(self.total), where=self.total > 0.0)
-        ratio = self.difference * inverse
-        length = (self.difference * ratio).sum(axis=1)
-        along = (R * ratio[:, None]).sum(axis=2)
-        of_cells = (R * R * inverse[:, None]).sum(axis=2) - along**2 / (2.0 + length[:, None])
-        effects, L = _in_effects(R), self.factor
-        for k in range(_EFFECTS):
-            value = effects[..., k] - (L[:, None, k, :k] * effects[..., :k]).sum(axis=2)
-            pivot = L[:, k, k, None]
-            effects[..., k] = np.divide(value, pivot, out=np.zeros_like(value), where=pivot > 0.0)
-        # At least 0 but for rounding.
-        gains: Float = np.maximum(of_cells - (effects**2).sum(axis=2), 0.0)
-        return gains
 
 
 def _additive(total: Float, difference: Float) -> Float:
@@ -324,62 +295,100 @@ def _factor(A: Float) -> Float:
     return L
 
 
-def _gains_of_draws(
-    cells: _Cells, loss: _Loss, target: Float, squares: float, uniform: Float
-) -> Float:
-    """Gains ``(p, m)`` for draws of labels, in units of the sum of squares; nan for one class."""
-    positive = _positives(cells, uniform)
-    negative = cells.rows[:, None] - positive
-    n_plus, n_minus = (labels.sum(axis=2, keepdims=True) for labels in (positive, negative))
-    is_valid = (n_plus > 0.0) & (n_minus > 0.0)
-    above = (target[0] - cells.mean[:, None]) / np.where(is_valid, n_plus, np.nan)
-    below = (target[1] - cells.mean[:, None]) / np.where(is_valid, n_minus, np.nan)
-    up, down = positive * above, negative * below
-    own_squares = (up * above + down * below).sum(axis=2)
-    gains: Float = (
-        loss.gains(up + down) * squares / np.where(own_squares > 0.0, own_squares, np.nan)
-    )
-    return gains
+@compiled()
+def _measure(
+    cells: _Cells,
+    loss: _Loss,
+    pairs: Int,
+    target: Float,
+    squares: float,
+    uniform: Float,
+    normal: Float,
+    out: Float,
+) -> None:
+    """Write gain, and mean, variance and third central moment of the gains of draws ``(p, 4)``."""
+    positive, R = np.empty(_CELLS), np.empty(_CELLS)
+    effects, gains = np.empty(_EFFECTS), np.empty(uniform.shape[0])
+    for pair in pairs:
+        for cell in range(_CELLS):
+            R[cell] = cells.residual[pair, cell]
+        gain = _gain(loss, pair, R, effects)
+        exceeded = made = 0
+        for draw in range(uniform.shape[0]):
+            if draw >= _LEAST_DRAWS and exceeded >= _EXCEEDED:
+                break
+            n_plus = n_minus = own = 0.0
+            for cell in range(_CELLS):
+                positive[cell] = _positives(
+                    cells, pair, cell, uniform[draw, cell], normal[draw, cell]
+                )
+                n_plus += positive[cell]
+                n_minus += cells.rows[pair, cell] - positive[cell]
+            if n_plus <= 0.0 or n_minus <= 0.0:
+                continue
+            for cell in range(_CELLS):
+                above = (target[0] - cells.mean[pair, cell]) / n_plus
+                below = (target[1] - cells.mean[pair, cell]) / n_minus
+                up, down = positive[cell], cells.rows[pair, cell] - positive[cell]
+                R[cell] = up * above + down * below
+                own += up * above**2 + down * below**2
+            if own > 0.0:
+                gains[made] = _gain(loss, pair, R, effects) * squares / own
+                exceeded += gains[made] >= gain
+                made += 1
+        out[pair, 0] = gain
+        for draw in range(made):
+            out[pair, 1] += gains[draw] / made
+        for draw in range(made):
+            centred = gains[draw] - out[pair, 1]
+            out[pair, 2] += centred**2 / made
+            out[pair, 3] += centred**3 / made
 
 
-def _positives(cells: _Cells, uniform: Float) -> Float:
-    """Quantiles ``(p, m, 65)`` of the numbers of positive rows, at ``uniform`` ``(m, 65)``."""
-    count, share = cells.rows[:, None], cells.share[:, None]
-    variance, normal = count * share * (1.0 - share), special.ndtri(uniform)
-    skew = (1.0 - 2.0 * share) * (normal * normal - 1.0) / 6.0
-    value: Float = np.floor(count * share + np.sqrt(variance) * normal + skew + 0.5)
-    value = np.clip(value, 0.0, count)
-    small = np.nonzero(np.broadcast_to(variance <= _NORMAL, value.shape))
-    pair, draw, cell = small
-    size, chance = cells.rows[pair, cell], cells.share[pair, cell]
-    at, is_rare = uniform[draw, cell], chance <= 0.5
-    rarer = _binomial(
-        size, np.where(is_rare, chance, 1.0 - chance), np.where(is_rare, at, 1.0 - at)
-    )
-    value[small] = np.where(is_rare, rarer, size - rarer)
-    return value
+@compiled()
+def _gain(loss: _Loss, pair: int, R: Float, effects: Float) -> float:
+    """The gain of an effect for each cell beyond that of additive ones; overwrites ``effects``."""
+    for k in range(_EFFECTS):
+        effects[k] = 0.0
+    of_cells = along = length = 0.0
+    for cell in range(_CELLS):
+        total, difference = loss.total[pair, cell], loss.difference[pair, cell]
+        if total > 0.0:
+            ratio = difference / total
+            of_cells += R[cell] * R[cell] / total
+            along += R[cell] * ratio
+            length += difference * ratio
+        if cell == HATS * HATS:
+            effects[2 * HATS] += R[cell]
+        else:
+            effects[cell // HATS] += R[cell]
+            effects[HATS + cell % HATS] += R[cell]
+    gain = of_cells - along * along / (2.0 + length)
+    L = loss.factor[pair]
+    for k in range(_EFFECTS):
+        value = effects[k]
+        for m in range(k):
+            value -= L[k, m] * effects[m]
+        effects[k] = value / L[k, k] if L[k, k] > 0.0 else 0.0
+        gain -= effects[k] * effects[k]
+    # At least 0 but for rounding.
+    return max(gain, 0.0)
 
 
-def _binomial(count: Float, share: Float, uniform: Float) -> Float:
-    """Quantiles ``(k,)`` of binomial numbers, by sums of their chances."""
-    value = np.zeros(count.size)
-    odds, chance = share / (1.0 - share), np.exp(count * np.log1p(-share))
-    left, open_ = uniform.copy(), np.arange(count.size)
-    number = 0.0
-    while open_.size:
-        is_above = (left >= chance) & (number < count[open_])
-        open_, left, chance = open_[is_above], left[is_above], chance[is_above]
-        number += 1.0
-        value[open_] = number
-        left -= chance
-        chance *= (count[open_] - number + 1.0) / number * odds[open_]
-    return value
-
-
-def _moments(draws: Float) -> tuple[Float, Float, Float]:
-    """Mean, variance and third central moment ``(p,)`` of draws ``(p, m)`` that may be nan."""
-    made = np.maximum(np.isfinite(draws).sum(axis=1), 1)
-    mean = np.nansum(draws, axis=1) / made
-    centred = draws - mean[:, None]
-    second, third = (np.nansum(centred**power, axis=1) / made for power in (2, 3))
-    return mean, second, third
+@compiled()
+def _positives(cells: _Cells, pair: int, cell: int, uniform: float, normal: float) -> float:
+    """A quantile of the number of positive rows of a cell."""
+    count, share = cells.rows[pair, cell], cells.share[pair, cell]
+    variance = count * share * (1.0 - share)
+    if variance > _NORMAL:
+        skew = (1.0 - 2.0 * share) * (normal * normal - 1.0) / 6.0
+        value = np.floor(count * share + np.sqrt(variance) * normal + skew + 0.5)
+        return float(min(max(value, 0.0), count))
+    rare = min(share, 1.0 - share)
+    below = uniform if share <= 0.5 else 1.0 - uniform
+    chance, value, odds = cells.none[pair, cell], 0.0, rare / (1.0 - rare)
+    while below >= chance and value < count:
+        below -= chance
+        value += 1.0
+        chance *= (count - value + 1.0) / value * odds
+    return value if share <= 0.5 else count - value

@@ -25,8 +25,9 @@ from spark_auc.trees.grow import grow
 
 # Values of a column of text that are categories: LightGBM has 255 bins for a column.
 _CATEGORIES = 250
-# Values that have numbers, and values up to which their sets are tried.
-_NUMBERED, _FEW = 1000, 8
+# Values that have numbers, and values up to which their sets are tried, as they are for more where
+# each has many rows: sets of few rows fit their labels.
+_NUMBERED, _FEW, _MANY_ROWS = 1000, 8, 500
 # Fewest rows of a value: models are published, and a rare value may be that of a person.
 _LEAST = 10
 
@@ -64,9 +65,9 @@ def grown(
     categorical
         Names of the columns of categories, which are whole numbers from 0.
     statistics
-        Whether columns of text of more than 8 values are split at thresholds of target statistics
-        and of numbers of rows, of the 1,000 most frequent values; see
-        `spark_auc.features.category_numbers`.
+        Whether columns of text of more than 8 values, of less than 500 rows each on average, are
+        split at thresholds of target statistics and of numbers of rows, of the 1,000 most frequent
+        values; see `spark_auc.features.category_numbers`.
     settings
         Other settings of `spark_auc.trees.grow.grow`.
 
@@ -106,7 +107,8 @@ def grown(
         if validity.size:
             line = np.where(validity, line, np.nan)
         size = len(values.get(name, ()))
-        if statistics and groups is not None and size > _FEW:
+        few_rows = rows.size < _MANY_ROWS * size
+        if statistics and groups is not None and size > _FEW and few_rows:
             codes = np.where(np.isnan(line), size, line).astype(np.int64)
             shares = target_statistics(codes, size, y[rows], weights, groups[rows])
             both = shares, counts(codes, size)

@@ -128,3 +128,24 @@ def test_trees_of_texts_of_many_values():
     two = {"city": text([f"c{rare}", "never seen"]), "x": Numbers(np.zeros(2))}
     rows = recipe.transform(two).toarray()
     np.testing.assert_array_equal(rows[0], rows[1])
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "by_sets"), [(5000, 10, True), (4999, 10, False), (80, 8, True)]
+)
+def test_values_of_many_rows_are_split_by_sets(rows, values, by_sets):
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    rng = np.random.default_rng(2)
+    city = np.arange(rows) % values
+    y = rng.normal(size=values)[city] + rng.logistic(size=rows) > 0
+    columns = {"city": text([f"c{k}" for k in city])}
+    groups = rng.integers(0, 2**63, rows).astype(np.uint64)
+    sets, chosen = (
+        grown(
+            *(columns, {"city": "text"}, y),
+            **{"sample": None, "groups": groups, "statistics": statistics},
+            **{"numTrees": 5, "numLeaves": 4},
+        ).forest
+        for statistics in (False, True)
+    )
+    assert np.array_equal(sets.values, chosen.values) == by_sets

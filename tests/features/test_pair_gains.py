@@ -247,6 +247,18 @@ def test_missing_values_alone_gain_nothing():
     np.testing.assert_allclose(pair_gains(ones(3)), [[0.0, 0.0, 1.0]] * 3, atol=1e-15)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_column_and_its_copy_cannot_interact(seed):
+    """Additive effects span all of their cells, and the gains of draws are rounding."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(300, 1)), rng.random(300) < 0.3
+    splines = Splines.of_knots([np.quantile(x, np.linspace(0, 1, 6))] * 2)
+    batch = Batch(np.hstack([x, x]), y)
+    ((gain, noise, chance),) = pair_gains(PairHistograms.of(splines, batch, rng.normal(size=300)))
+    assert max(gain, noise) < 1e-12
+    assert chance == 1.0
+
+
 def test_what_is_refused():
     batch = Batch(X, Y, U)
     with pytest.raises(ConfigError, match="found a column of 9 knots, expected at most 8"):

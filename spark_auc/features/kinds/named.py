@@ -36,8 +36,8 @@ class Named:
         # Lone surrogates have no bytes to hash.
         if not self.name or self.name.encode(errors="ignore").decode() != self.name:
             raise ConfigError(
-                f"found a column with the name {self.name!r}, expected text that UTF-8 can hold; "
-                "name the column"
+                f"found a column with the name {self.name!r}, expected text of at least one "
+                "character that UTF-8 can hold; name the column"
             )
         if self.type not in self.TYPES:
             raise ConfigError(
