@@ -13,8 +13,8 @@ from tests.cluster.processes import ARCHIVE
 
 # Rooms of what surrounds the package; all of their tests are slow ones.
 SURROUNDINGS = {"experiments", "image", "mlflow", "objects"}
-# The share of the cases of a slow test that run, and its fewest cases.
-SHARE, FEW = float(os.environ.get("SPARK_AUC_SLOW_SHARE") or 1), 2
+# The share of the cases of a slow test that run.
+SHARE = float(os.environ.get("SPARK_AUC_SLOW_SHARE") or 1)
 # Threads of BLAS wait by spinning, and take the cores from the other process of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # So do those of LightGBM, which need not be fewer: small trees took 40 times as long.
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _left_out(items):
-    """The slow cases that are beyond the share of the run: a few of each test always remain."""
+    """The slow cases that are beyond the share of the run: one of each test always remains."""
     cases = defaultdict(list)
     for item in items:
         if item.get_closest_marker("slow") and hasattr(item, "callspec"):
@@ -64,7 +64,7 @@ def _left_out(items):
     left_out = set()
     for name in sorted(cases):
         own = sorted(cases[name], key=lambda item: item.nodeid)
-        kept = max(FEW, math.ceil(SHARE * len(own)))
+        kept = math.ceil(SHARE * len(own))
         left_out.update(draw.sample(own, max(0, len(own) - kept)))
     return left_out
 
