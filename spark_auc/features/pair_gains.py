@@ -27,6 +27,8 @@ _DRAWS, _LEAST_DRAWS, _EXCEEDED = 400, 40, 5
 _LEAST_EXPECTED = 0.1
 # Variance of a number of positive rows from which its quantiles are those of a normal variable.
 _NORMAL = 9.0
+# Pairs whose tables are in memory at a time.
+_CHUNK = 4096
 # A variance of gains up to this is that of rounding: additive effects span all cells of the pair.
 _ROUNDING = 1e-24
 
@@ -155,17 +157,16 @@ def pair_gains(histograms: PairHistograms) -> Float:
     per_weight = (n / u2)[:, None, None, None]
     rows = (per_weight * histograms.weight).sum(axis=0)
     sums = (per_weight * scores).sum(axis=0)
-    cells = _Cells.of(
-        _in_cells(residual),
-        _in_cells(rows),
-        _in_cells(sums),
-        target,
-        n_plus**2 / u2[0] / (n_minus**2 / u2[1]),
-    )
+    odds = n_plus**2 / u2[0] / (n_minus**2 / u2[1])
     out = np.zeros((residual.shape[0], 4))
     uniform = np.random.default_rng(0).random((_DRAWS, _CELLS))
-    pairs = np.flatnonzero(cells.has_both_labels())
-    _measure(cells, _Loss.of(cells), pairs, target, squares, uniform, special.ndtri(uniform), out)
+    normal = special.ndtri(uniform)
+    for begin in range(0, residual.shape[0], _CHUNK):
+        some = slice(begin, begin + _CHUNK)
+        own, count, total = (_in_cells(values[some]) for values in (residual, rows, sums))
+        cells = _Cells.of(own, count, total, target, odds)
+        pairs, loss = np.flatnonzero(cells.has_both_labels()), _Loss.of(cells)
+        _measure(cells, loss, pairs, target, squares, uniform, normal, out[some])
     gain, mean, variance, third = out.T
     return np.column_stack([gain, mean, _chances(gain - mean, variance, third)])
 

@@ -8,6 +8,7 @@ from scipy.stats import false_discovery_control
 
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features import pair_gains as pair_gains_module
 from spark_auc.features import pair_histograms
 from spark_auc.features.pair_gains import best_pairs, pair_gains
 from spark_auc.features.pair_histograms import PairHistograms
@@ -245,6 +246,13 @@ def ones(dimension):
 
 def test_missing_values_alone_gain_nothing():
     np.testing.assert_allclose(pair_gains(ones(3)), [[0.0, 0.0, 1.0]] * 3, atol=1e-15)
+
+
+def test_gains_do_not_depend_on_chunks(monkeypatch):
+    histograms = state(np.arange(N))
+    expected = pair_gains(histograms)
+    monkeypatch.setattr(pair_gains_module, "_CHUNK", 3)
+    np.testing.assert_array_equal(pair_gains(histograms), expected)
 
 
 @pytest.mark.parametrize("seed", range(20))
