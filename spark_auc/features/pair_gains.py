@@ -219,7 +219,10 @@ class _Cells(NamedTuple):
         return np.stack([self.rows * self.share, self.rows * (1.0 - self.share)])
 
     def has_both_labels(self) -> Bool:
-        """Whether rows of both labels are expected ``(p,)``: scores may be beyond all targets."""
+        """Whether rows of both labels are expected ``(p,)``.
+
+        They are not where all scores are beyond the targets.
+        """
         has_rows: Bool = np.all(self.by_label().sum(axis=2) > 0.0, axis=0)
         return has_rows
 
@@ -284,7 +287,7 @@ def _additive(total: Float, difference: Float) -> Float:
 
 
 def _factor(A: Float) -> Float:
-    """The Cholesky factors ``(p, 17, 17)``, with a column of 0 for an effect of the others."""
+    """The Cholesky factors ``(p, 17, 17)``, of columns of 0 for effects that depend on others."""
     L = np.zeros_like(A)
     for k in range(_EFFECTS):
         column = A[:, k:, k] - (L[:, k:, :k] * L[:, None, k, :k]).sum(axis=2)

@@ -250,6 +250,9 @@ _SCHEMA = Schema(
 def _assigned(shares: Float, classes: Bool, load: Float, numbers: Int) -> Int:
     """The fold ``(g,)`` of each group; ``shares`` ``(g, 2)`` of the classes, largest first.
 
+    ``classes`` ``(2,)`` says which classes have rows. ``load`` is 0 ``(k, 2)`` at the beginning,
+    and ``numbers`` -1 ``(g,)``.
+
     First each fold gets a group of each class, from groups with rows of both classes as far as
     possible. This fills all ``k`` folds whenever some assignment can: with m < k groups of both
     classes, each class has at least k - m other groups for the remaining folds. Then each group is
