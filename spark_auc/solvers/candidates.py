@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spark_auc.core.moments.objective import ElasticNet, Quadratic
-from spark_auc.core.types import Float
+from spark_auc.core.types import Float, Int
 
 
 @dataclass(frozen=True)
@@ -176,16 +176,10 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
         best, among those with the best one's elasticNetParam, centre and smoothness (Breiman et al.
         1984), instead of the one with the best mean AUC.
     """
-    mean = auc.mean(axis=1)
-    tied = np.flatnonzero(mean >= np.nanmax(mean) - TIE).tolist()
-
-    def strength(i: int) -> tuple[bool, float, float, float]:
-        found = candidates[i]
-        return not found.prior, found.smoothness or 0.0, found.regParam, -(found.trees or 0.0)
-
-    best = max(tied, key=strength)
+    best = int(best_of(candidates, auc))
     if not one_standard_error:
         return best
+    mean = auc.mean(axis=1)
     least = mean[best] - auc[best].std(ddof=1) / np.sqrt(auc.shape[1])
     kind = replace(candidates[best], regParam=0.0)
     near = [
@@ -194,8 +188,29 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
     return max(near, key=lambda i: candidates[i].regParam)
 
 
-def simplest(auc: Float) -> int:
-    """Index of the simplest of models from simple to complex that is near the best one.
+def best_of(candidates: Sequence[Candidate], auc: Float) -> Int:
+    """Indices ``(...)`` of the penalties with the best mean AUCs; see `choice`.
+
+    Parameters
+    ----------
+    candidates
+        The ``l`` penalties.
+    auc : (..., l, k)
+        AUC of each penalty on each held-out fold, as in `choice`.
+    """
+
+    def strength(i: int) -> tuple[bool, float, float, float]:
+        found = candidates[i]
+        return not found.prior, found.smoothness or 0.0, found.regParam, -(found.trees or 0.0)
+
+    order = np.array(sorted(range(len(candidates)), key=strength, reverse=True))
+    mean = auc.mean(axis=-1)[..., order]
+    near: Int = order[(mean >= np.nanmax(mean, axis=-1, keepdims=True) - TIE).argmax(axis=-1)]
+    return near
+
+
+def simplest(auc: Float) -> Int:
+    """Indices ``(...)`` of the simplest of models from simple to complex that is near the best one.
 
     It is the first whose mean AUC is within one standard error of the best mean. The standard error
     is that of the paired difference, `standard_error`: rows that are difficult for both models do
@@ -203,12 +218,13 @@ def simplest(auc: Float) -> int:
 
     Parameters
     ----------
-    auc : (m, k)
+    auc : (..., m, k)
         AUC of each model on each of the same ``k`` held-out folds.
     """
-    behind = auc[int(np.argmax(auc.mean(axis=1)))] - auc
-    near = behind.mean(axis=1) <= standard_error(behind)
-    return int(np.argmax(near))
+    best = auc.mean(axis=-1).argmax(axis=-1)[..., None, None]
+    behind = np.take_along_axis(auc, best, axis=-2) - auc
+    near: Int = (behind.mean(axis=-1) <= standard_error(behind)).argmax(axis=-1)
+    return near
 
 
 def standard_error(difference: Float) -> Float:

@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
 from spark_auc.core.moments.objective import ElasticNet, Matrix, Quadratic
 from spark_auc.core.moments.operator import PairOperator
@@ -42,7 +43,7 @@ _WIDE_BLOCK, _WORTH_IT = 4000, 0.5
 # Relative ridge that makes a singular block definite, without effect on other directions.
 _RIDGE_OF_BLOCK = 1e-8
 # Columns of a block of the factorisation; LAPACK's threaded factorisation crashed at 16,384.
-_COLUMNS = 1024
+_COLUMNS = 2048
 
 
 def ridge(
@@ -170,11 +171,12 @@ def _cholesky(matrix: Float) -> bool:
         end = min(start + _COLUMNS, len(matrix))
         if start:
             matrix[start:, start:end] -= matrix[start:, :start] @ matrix[start:end, :start].T
-        try:
-            block = linalg.cholesky(matrix[start:end, start:end], lower=True, check_finite=False)
-        except linalg.LinAlgError:
+        # The transposed view has LAPACK's order of memory.
+        transposed = matrix[start:end, start:end].T
+        factor, failed = lapack.dpotrf(transposed, lower=0, clean=0, overwrite_a=1)
+        if failed:
             return False
-        matrix[start:end, start:end] = block
+        block = matrix[start:end, start:end] = factor.T
         matrix[end:, start:end] = linalg.solve_triangular(
             block, matrix[end:, start:end].T, lower=True, check_finite=False
         ).T

@@ -26,7 +26,8 @@ _PRODUCT, _BAND, _UPDATE = 1e-10, 1e-10, 2e-9
 _COPIES, _READ = 1.5e-8, 1e-9
 # a stored entry of a sparse row, and the call, in a step on the rows.
 _ENTRY, _CALL = 6e-9, 1e-4
-# `path` solves so many ridges together, in a Krylov space of mostly fewer and at most more steps.
+# `path` solves so many ridges together, in a Krylov space of mostly fewer and at most more steps;
+# solutions that rank held-out rows only take mostly fewer than half.
 _MANY, _LENGTH, _LONGEST = 6, 200, 400
 # Steps of a single ridge: on a matrix, where a factor follows if they are many, and on the rows,
 # where few ridges take more.
@@ -51,11 +52,14 @@ class Work(NamedTuple):
         Number of folds whose other rows are parts; 0 to solve for all rows only.
     has_l1
         Whether a penalty has an l1 factor.
+    rough
+        Whether solutions rank held-out rows only.
     """
 
     penalties: int = 1
     folds: int = 0
     has_l1: bool = False
+    rough: bool = False
 
 
 def steps_on_rows(batches: Iterable[Batch], dimension: int, work: Work) -> int | None:
@@ -88,7 +92,8 @@ def steps_on_rows(batches: Iterable[Batch], dimension: int, work: Work) -> int |
     vectors = 4 * (_LENGTH if many else 1) * _READ * dimension
     step = parts * (step + vectors + _CALL) * (1 if many else work.penalties)
     steps = int((gram + parts * _solved_by_matrix(dimension, work, many)) / step)
-    return steps if steps >= (_LONGEST if many else _ENOUGH) else None
+    least = _ENOUGH if not many else _LENGTH if work.rough else _LONGEST
+    return steps if steps >= least else None
 
 
 def _solved_by_matrix(dimension: int, work: Work, many: bool) -> float:

@@ -8,7 +8,7 @@ scores each row with the weights of every penalty, trained on the other folds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -32,11 +32,14 @@ from spark_auc.solvers.solution import Solution
 from spark_auc.training.fold_moments import columns_of_folds, moments_of_folds
 from spark_auc.training.held_out import single_class
 from spark_auc.training.prior import Prior
+from spark_auc.training.trials import TRIED
 
 _log = logging.getLogger(__name__)
 
 # From the weights (d, l) of each of k folds to AUCs (l, k) and their greatest uncertainty.
 HeldOutAUC: TypeAlias = Callable[[Sequence[Float]], tuple[Float, float]]
+# From the weights of the first folds to the penalties to leave out, with the reasons.
+Trial: TypeAlias = Callable[[Sequence[Float]], Mapping[int, str]]
 _Fold: TypeAlias = tuple[Quadratic, Float | None]
 _Solved: TypeAlias = tuple[dict[int, Solution], Float | None]
 # Results of a function of a fold, in the order of the folds.
@@ -127,11 +130,13 @@ class CrossValidation:
         candidates: Sequence[Candidate],
         training: Iterable[tuple[Quadratic, Float | None]],
         in_order: InOrder | None = None,
+        trial: Trial | None = None,
     ) -> tuple[list[Float], list[str | None]]:
         """The weights ``(d, l)`` of each fold, and why each penalty was left out (or None).
 
         ``in_order`` maps a function over the folds, such as that of a `Lockstep`. Default: in
-        threads, `FOLDS_AT_ONCE` at a time.
+        threads, `FOLDS_AT_ONCE` at a time. A trial may leave penalties out after the first folds;
+        if none remains, the others do not train.
         """
         # From strong to weak: each solution is a warm start of the next.
         order = sorted(
@@ -177,6 +182,11 @@ class CrossValidation:
                     f"found none of {len(candidates)} penalties solved in every fold, expected at "
                     f"least one; {left_out[order[0]]}"
                 )
+            if trial and k + 1 == TRIED < self.folds:
+                for i, reason in trial(weights).items():
+                    left_out[i] = left_out[i] or reason
+                if None not in left_out:
+                    break
         return weights, left_out
 
     def by_moments(self, rows: Folding) -> tuple[CrossValidation, list[PairMoments], LabelCounts]:

@@ -35,7 +35,7 @@ def held_out_auc(
     Parameters
     ----------
     weights : (d, l)
-        For each of the ``k`` folds, the weights of ``l`` penalties, trained on the other folds.
+        For each of the first ``k`` folds, the weights of ``l`` penalties, trained on the others.
     rows
         All rows.
     held_out
@@ -57,8 +57,8 @@ def held_out_auc(
     """
     folds_per_pass = max(1, _WEIGHT_BYTES // weights[0].nbytes)
     states: dict[str, State] = {}
-    for start in range(0, held_out.count, folds_per_pass):
-        stop = min(start + folds_per_pass, held_out.count)
+    for start in range(0, len(weights), folds_per_pass):
+        stop = min(start + folds_per_pass, len(weights))
         part = {k: weights[k] for k in range(start, stop)}
         states |= rows.fold(
             _score_fold(part, held_out, max_bins),
@@ -66,7 +66,7 @@ def held_out_auc(
             state_bytes=len(part) * weights[0].shape[1] * 56 * max_bins,
             what=f"validation scores of {len(part) * weights[0].shape[1]} models",
         ).states
-    table = np.empty((weights[0].shape[1], held_out.count))
+    table = np.empty((weights[0].shape[1], len(weights)))
     widest = 0.0
     for name, state in states.items():
         k, i = map(int, name.split("/"))
@@ -115,36 +115,54 @@ def _score_fold(weights: dict[int, Float], folds: Folds, max_bins: int) -> Fold:
     return fold
 
 
-def held_out_deviations(
-    weights: Sequence[Float], rows: RowSource, held_out: Folds
-) -> list[Float] | str:
-    """What each group of held-out rows adds to the AUCs of its fold, or why it is not known.
+def held_out_measures(
+    weights: Sequence[Float], rows: RowSource, held_out: Folds, max_bins: int
+) -> tuple[Float, float, list[Float] | str]:
+    """AUC of each penalty on each fold, and what each group of held-out rows adds to it.
+
+    The AUCs of rows in memory are exact.
 
     Parameters
     ----------
-    weights, rows, held_out
+    weights, rows, held_out, max_bins
         See `held_out_auc`.
 
     Returns
     -------
+    auc, uncertainty
+        See `held_out_auc`.
     deviations : (g, l)
-        For each of the ``k`` folds; see `spark_auc.core.evaluation.chosen_auc.deviations`.
+        For each of the ``k`` folds, or why they are not known; see
+        `spark_auc.core.evaluation.chosen_auc.deviations`.
+
+    Raises
+    ------
+    DataError
+        A fold has rows of one class only.
     """
     if not isinstance(rows, ArrayRows):
-        return "the rows do not fit in this process's memory"
-    out = []
+        reason = "the rows do not fit in this process's memory"
+        return *held_out_auc(weights, rows, held_out, max_bins), reason
+    aucs, added = list[Float](), list[Float | str]()
     for k, W in enumerate(weights):
         held = rows.changed(rows_where(partial(_inside, held_out, k))).joined()
-        step, groups = max(1, _SCORES // held.y.size), held.groups()
-        parts = []
-        for start in range(0, max(W.shape[1], 1), step):
-            scores = settled_product(held.X, W[:, start : start + step])
-            part = deviations(scores, held.y, held.weight, groups)
-            if isinstance(part, str):
-                return part
-            parts.append(part)
-        out.append(np.concatenate(parts, axis=1))
-    return out
+        step, groups = max(1, _SCORES // max(held.y.size, 1)), held.groups()
+        starts = range(0, max(W.shape[1], 1), step)
+        try:
+            own, parts = zip(
+                *(
+                    deviations(settled_product(held.X, part), held.y, held.weight, groups)
+                    for part in (W[:, start : start + step] for start in starts)
+                ),
+                strict=True,
+            )
+        except DataError:
+            raise single_class(k, held_out) from None
+        aucs.append(np.concatenate(own))
+        added += [next((p for p in parts if isinstance(p, str)), None) or np.concatenate(parts, 1)]
+    unknown = next((part for part in added if isinstance(part, str)), None)
+    known = [part for part in added if not isinstance(part, str)]
+    return np.stack(aucs, axis=1), 0.0, known if unknown is None else unknown
 
 
 def _inside(held_out: Folds, k: int, batch: Batch) -> Bool:

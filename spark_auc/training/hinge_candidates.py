@@ -23,13 +23,12 @@ from spark_auc.core.types import Float, Int
 from spark_auc.solvers.candidates import Selection
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.training.fold_rows import FoldRows, to_columns
-from spark_auc.training.held_out import held_out_auc, held_out_deviations
+from spark_auc.training.held_out import held_out_auc, held_out_measures
 from spark_auc.training.hinge_problem import hinge_problem
+from spark_auc.training.trials import TRIED
 
 # Relative tolerance of a solution that ranks held-out rows only.
 _TOL, _STEPS = 3e-3, 100
-# Folds after which it is left out if it is not better.
-_TRIED = 2
 # Distinct scores of a fold up to which its AUC is exact.
 _BINS = 1 << 20
 
@@ -60,7 +59,7 @@ class HingeFolds:
     ) -> tuple[Selection, list[Float] | str, list[Float]] | str:
         """The AUC of each fold, what groups of rows add to it, and weights; or why it is left out.
 
-        It is left out after `_TRIED` folds if it is not above the squared loss on them.
+        It is left out after `TRIED` folds if it is not above the squared loss on them.
 
         Parameters
         ----------
@@ -88,19 +87,17 @@ class HingeFolds:
             if not solution.converged:
                 return f"fold {k + 1}: {solution.certificate.problem()}"
             weights.append(self.curves.weights(solution.w[:, None], smoothness) / unit[:, None])
-            if k + 1 == _TRIED < len(training):
-                known = [*weights, *[np.zeros_like(weights[0])] * (len(training) - _TRIED)]
-                found = held_out_auc(known, rows, self.folds, _BINS)[0][0, :_TRIED].mean()
-                before = squared.auc[squared.chosen, :_TRIED].mean()
+            if k + 1 == TRIED < len(training):
+                found = held_out_auc(weights, rows, self.folds, _BINS)[0].mean()
+                before = squared.auc[squared.chosen, :TRIED].mean()
                 if found <= before:
                     return (
-                        f"its AUC is {found:.4f} on {_TRIED} folds, that of the squared loss "
+                        f"its AUC is {found:.4f} on {TRIED} folds, that of the squared loss "
                         f"{before:.4f}"
                     )
-        measured, uncertainty = held_out_auc(weights, rows, self.folds, _BINS)
+        measured, uncertainty, added = held_out_measures(weights, rows, self.folds, _BINS)
         nonzeros = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         selection = Selection((candidate,), measured, uncertainty, nonzeros, (None,), 0)
-        added = held_out_deviations(weights, rows, self.folds)
         return selection, added, [W[:, 0] for W in weights]
 
 

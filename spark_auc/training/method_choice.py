@@ -28,13 +28,14 @@ from spark_auc.training.candidate_quadratics import (
     UnionMoments,
 )
 from spark_auc.training.costs import CountedWork, Work, steps_on_rows
-from spark_auc.training.cross_validation import CrossValidation
+from spark_auc.training.cross_validation import CrossValidation, Trial
 from spark_auc.training.fold_rows import to_columns
-from spark_auc.training.held_out import held_out_auc, held_out_deviations
+from spark_auc.training.held_out import held_out_auc, held_out_measures
 from spark_auc.training.hinge_candidates import HingeFolds
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.penalty import cross_validation_of, histogram_bins, warn_of_weaker
 from spark_auc.training.settings import MethodSettings, TrainingSettings
+from spark_auc.training.trials import outdone, weaker_curves
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +153,7 @@ class _Comparison:
         solver, moments = TrainingSettings(folds=settings.folds), None
         gathered = _gathered(rows, settings.wide_rows)
         union = Method(tuple(kept)).columns(kept) if kept else np.zeros(0, dtype=np.int64)
-        work = Work(len(ridge_grid(1.0)), settings.folds.count)
+        work = Work(len(ridge_grid(1.0)), settings.folds.count, rough=True)
         if by_steps and not isinstance(gathered, str):
             by_steps = bool(steps_on_rows(gathered.batches, union.size, work))
         if kept and not (by_steps and isinstance(gathered, ArrayRows)):
@@ -169,6 +170,7 @@ class _Comparison:
     def squared(self, methods: Sequence[Method]) -> dict[Method, MethodResult]:
         """The candidates with the squared loss; one pass measures all that have moments."""
         results: dict[Method, MethodResult] = {}
+        rival: MethodResult | None = None
         together = [m for m in methods if self.moments and not set(m.blocks) & set(self.left_out)]
         alone = [[method] for method in methods if method not in together]
         gathered = _gathered(self.rows, self.settings.wide_rows)
@@ -177,15 +179,17 @@ class _Comparison:
             factors = self.settings.curves.without_matrix(factors)
         for group in [together[:1], together[1:], *alone]:
             if group and self.moments and group[0] in together:
-                found = self._measured(group, self.moments, self.folds, factors)
+                found = self._measured(group, self.moments, self.folds, factors, rival)
             elif isinstance(gathered, str):
                 found = {method: self._without(method, gathered) for method in group}
             else:
                 quadratics = RowQuadratics(gathered, self.blocks, self.folds.held_out)
                 tol = max(self.folds.tol, _ROUGH)
                 rough = replace(self.folds, tol=tol, level_of_left_out=logging.INFO)
-                found = self._measured(group, quadratics, rough, factors)
+                found = self._measured(group, quadratics, rough, factors, rival)
             results |= found
+            measured = [result for result in results.values() if result.selection]
+            rival = max(measured, key=lambda result: float(result.auc.mean()), default=None)
             # Curves that are smooth beside some features are as smooth beside others.
             chosen = [r.selection.candidate.smoothness for r in found.values() if r.selection]
             factors = tuple(s for s in chosen[:1] if s) or factors
@@ -209,6 +213,7 @@ class _Comparison:
         quadratics: CandidateQuadratics,
         folds: CrossValidation,
         factors: Sequence[float],
+        rival: MethodResult | None,
     ) -> dict[Method, MethodResult]:
         """Candidates of the squared loss and these factors of smoothness, measured in one pass."""
         if not methods:
@@ -231,12 +236,18 @@ class _Comparison:
                 for value in ridge_grid(trace)
             ]
             training = quadratics.training(method, taught=taught, standardize=standardize)
+            trial = self._trial(method, candidates, rival)
             try:
-                weights, left_out = replace(folds, curves=curves).train(candidates, training)
+                weights, left_out = replace(folds, curves=curves).train(
+                    *(candidates, training), trial=trial
+                )
             except ConvergenceError as error:
                 results[method] = result.without(str(error))
                 continue
             inside = [i for i, reason in enumerate(left_out) if reason is None]
+            if not inside:
+                results[method] = replace(result.without(str(left_out[0])), outdone=True)
+                continue
             for k, W in enumerate(weights):
                 full = np.zeros((union.size, len(inside)))
                 full[places[method]] = W[:, inside]
@@ -248,8 +259,9 @@ class _Comparison:
         together = [np.concatenate(parts, axis=1) for parts in embedded]
         rows = _with_columns(self.rows, union)
         bins = histogram_bins(rows, count, together[0].shape[1])
-        measured, uncertainty = held_out_auc(together, rows, self.folds.held_out, bins)
-        deviations = held_out_deviations(together, rows, self.folds.held_out)
+        measured, uncertainty, deviations = held_out_measures(
+            *(together, rows, self.folds.held_out), max_bins=bins
+        )
         first = 0
         for method, (candidates, left_out, inside) in solved.items():
             own = range(first, first + len(inside))
@@ -271,6 +283,27 @@ class _Comparison:
                 weights=[W[places[method], place] for W in together],
             )
         return results
+
+    def _trial(
+        self, method: Method, candidates: Sequence[Candidate], rival: MethodResult | None
+    ) -> Trial | None:
+        """What leaves penalties out after the first folds; None if it would cost a pass."""
+        rows = _with_columns(self.rows, method.columns(self.blocks))
+        if not isinstance(rows, ArrayRows):
+            return None
+        several = len({candidate.smoothness for candidate in candidates}) > 1
+        if not (several or rival):
+            return None
+
+        def trial(weights: Sequence[Float]) -> Mapping[int, str]:
+            bins = histogram_bins(rows, len(weights), len(candidates))
+            auc, _ = held_out_auc(weights, rows, self.folds.held_out, bins)
+            if rival and (reason := outdone(auc, rival)):
+                _log.info("%s is left out: %s", method.name, reason)
+                return dict.fromkeys(range(len(candidates)), reason)
+            return weaker_curves(candidates, auc)
+
+        return trial
 
     def hinge(self, squared: MethodResult, work: CountedWork) -> MethodResult:
         """A candidate with the squared hinge, beginning with its result with the squared loss."""
@@ -322,7 +355,9 @@ def _unmeasured(method: Method, blocks: Blocks) -> MethodResult:
 def _unsolved(result: MethodResult) -> bool:
     """Whether a weaker penalty than those that were solved may rank better."""
     selection = result.selection
-    return not selection or selection.weaker_left_out(selection.candidate) > 0
+    if not selection:
+        return not result.outdone
+    return selection.weaker_left_out(selection.candidate) > 0
 
 
 def _with_columns(rows: RowSource, columns: Int) -> RowSource:

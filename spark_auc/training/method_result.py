@@ -11,7 +11,7 @@ import numpy as np
 from spark_auc.core.evaluation.chosen_auc import LEVEL, ChosenAUC, Redrawn, corrected
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float, Int
-from spark_auc.solvers.candidates import Selection, choice, simplest, standard_error
+from spark_auc.solvers.candidates import Selection, best_of, simplest, standard_error
 from spark_auc.training.blocks import LEAVES
 
 # Keys of candidates that were measured, in reports.
@@ -41,6 +41,8 @@ class MethodResult:
         no room for it.
     left_out
         Why it was left out; None if it was not.
+    outdone
+        Whether a simpler candidate left it out on the first folds.
     deviations : (g, l)
         For each of the ``k`` folds, what each group of held-out rows adds to the AUCs of the ``l``
         penalties (`spark_auc.core.evaluation.chosen_auc`); or why this is not known.
@@ -59,6 +61,7 @@ class MethodResult:
     seconds: float = 0.0
     work: float = 0.0
     left_out: str | None = None
+    outdone: bool = False
     deviations: Sequence[Float] | str = "it was not measured"
     features: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     weights: Sequence[Float] = ()
@@ -80,10 +83,10 @@ class MethodResult:
             added = full
         return replace(self, selection=selection, deviations=added)
 
-    def best(self, auc: Float) -> int:
-        """The penalty with the best mean of AUCs ``(l, k)``."""
+    def best(self, auc: Float) -> Int:
+        """The penalties ``(b,)`` with the best means of AUCs ``(b, l, k)``."""
         assert self.selection is not None, "a candidate that was measured"
-        return choice(self.selection.candidates, auc, one_standard_error=False)
+        return best_of(self.selection.candidates, auc)
 
     def without(self, reason: str) -> MethodResult:
         """The candidate, left out for a reason."""
@@ -156,18 +159,20 @@ class MethodComparison:
     @property
     def chosen(self) -> int:
         """Index of the chosen candidate."""
-        return self.measured[self._rule(np.stack([self.results[i].auc for i in self.measured]))]
+        auc = np.stack([self.results[i].auc for i in self.measured])
+        return self.measured[int(self._rule(auc[None])[0])]
 
-    def _rule(self, auc: Float) -> int:
-        """The choice among AUCs ``(m, k)`` of those that were measured."""
-        mean = auc.mean(axis=1)
+    def _rule(self, auc: Float) -> Int:
+        """The choices ``(b,)`` among AUCs ``(b, m, k)`` of those that were measured."""
+        chosen, every = simplest(auc), np.arange(len(auc))
         grown = [k for k, i in enumerate(self.measured) if LEAVES in self.results[i].blocks]
         if grown:
-            trees = max(grown, key=lambda k: mean[k])
-            behind = auc[int(np.argmax(mean))] - auc[trees]
-            if behind.mean() <= standard_error(behind):
-                return trees
-        return simplest(auc)
+            mean = auc.mean(axis=2)
+            trees = np.array(grown)[mean[:, grown].argmax(axis=1)]
+            behind = auc[every, mean.argmax(axis=1)] - auc[every, trees]
+            near = behind.mean(axis=1) <= standard_error(behind)
+            chosen = np.where(near, trees, chosen)
+        return chosen
 
     @property
     def choice(self) -> MethodResult:
@@ -203,9 +208,10 @@ class MethodComparison:
         folds = [np.concatenate(parts, axis=1) for parts in zip(*added, strict=True)]
         drawn, auc = Redrawn.of(folds, self.folds.seed), np.concatenate(aucs)
 
-        def rule(auc: Float) -> int:
-            places = [s.start + r.best(auc[s]) for s, r in zip(own, results, strict=True)]
-            chosen: int = places[self._rule(auc[places])]
+        def rule(auc: Float) -> Int:
+            found = [s.start + r.best(auc[:, s]) for s, r in zip(own, results, strict=True)]
+            places, every = np.stack(found, axis=1), np.arange(len(auc))
+            chosen: Int = places[every, self._rule(auc[every[:, None], places])]
             return chosen
 
         each = {

@@ -18,7 +18,6 @@ import numpy as np
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.chosen_auc import deviations
-from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.parallel import cpus
 from spark_auc.core.products import settled_product
@@ -39,11 +38,10 @@ from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
+from spark_auc.training.trials import TRIED, outdone
 
 _log = logging.getLogger(__name__)
 
-# Folds after which a candidate is left out if it is behind the best one on each of them.
-_TRIED = 2
 # Rows whose features are in memory at once for their scores.
 _AT_ONCE = 8_192
 # Shares of the trees in a sum with a linear model, each of whose scores has unit variance.
@@ -237,17 +235,14 @@ def _measured(
             dimension += linear.dimension
             nonzero += int(np.count_nonzero(linear.weights[k]))
         result, held_out = replace(result, dimension=dimension), rows.take(test)
-        aucs.append(PairedAUC.of(scores[test], held_out.y, held_out.weight).auc)
-        added.append(deviations(scores[test], held_out.y, held_out.weight, held_out.groups))
+        labels = held_out.y, held_out.weight, held_out.groups
+        own, part = deviations(scores[test], *labels)
+        aucs.append(own)
+        added.append(part)
         nonzeros.append(nonzero)
-        if rival and k + 1 == _TRIED < len(halves):
-            tried = np.stack(aucs)
-            own, other = tried[:, tried.mean(axis=0).argmax()], rival.auc[:_TRIED]
-            if (own < other).all():
-                return result.without(
-                    f"its AUC is {own.mean():.4f} on {_TRIED} folds, that of {rival.name} "
-                    f"{other.mean():.4f}"
-                )
+        tried = k + 1 == TRIED < len(halves)
+        if tried and rival and (reason := outdone(np.stack(aucs, axis=1), rival)):
+            return result.without(reason)
     auc, counts = np.stack(aucs, axis=1), np.full(shares.size, np.mean(nonzeros))
     best = choice(penalties, auc, one_standard_error=False)
     selection = Selection(tuple(penalties), auc, 0.0, counts, (None,) * shares.size, best)

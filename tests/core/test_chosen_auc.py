@@ -13,17 +13,19 @@ def test_deviations_have_the_covariance_of_delong(weighted):
     scores, y = np.round(rng.normal(size=(300, 3)), 1), rng.random(300) < 0.2
     weight = rng.uniform(0.2, 2.0, 300) if weighted else None
     groups = rng.permutation(300).astype(np.uint64)
-    added = deviations(scores, y, weight, groups)
+    auc, added = deviations(scores, y, weight, groups)
+    paired = PairedAUC.of(scores, y, weight)
+    np.testing.assert_allclose(auc, paired.auc)
     assert added.shape == (300, 3)
-    np.testing.assert_allclose(added.T @ added, PairedAUC.of(scores, y, weight).covariance)
+    np.testing.assert_allclose(added.T @ added, paired.covariance)
     np.testing.assert_allclose(added.sum(axis=0), 0, atol=1e-14)
     # A group adds the sum of its rows.
-    pairs = deviations(scores, y, weight, groups // np.uint64(2))
+    _, pairs = deviations(scores, y, weight, groups // np.uint64(2))
     np.testing.assert_allclose(pairs, added.reshape(150, 2, 3).sum(axis=1), atol=1e-15)
     # The order of rows does not matter.
     order = rng.permutation(300)
     moved = None if weight is None else weight[order]
-    again = deviations(scores[order], y[order], moved, groups[order])
+    _, again = deviations(scores[order], y[order], moved, groups[order])
     np.testing.assert_allclose(again, added, atol=1e-15)
 
 
@@ -31,7 +33,7 @@ def test_many_groups_are_drawn_in_lots():
     rng = np.random.default_rng(4)
     scores, y = rng.normal(size=(20_000, 1)), rng.random(20_000) < 0.3
     groups = rng.integers(0, 2**63, 20_000).astype(np.uint64)
-    added = deviations(scores, y, None, groups)
+    _, added = deviations(scores, y, None, groups)
     assert added.shape[0] <= 1024
     variance = PairedAUC.of(scores, y).covariance[0, 0]
     assert (added**2).sum() == pytest.approx(variance, rel=0.2)
@@ -39,12 +41,13 @@ def test_many_groups_are_drawn_in_lots():
 
 def test_a_class_of_one_row_has_no_deviations():
     y = np.arange(9) < 1
-    found = deviations(np.arange(9.0)[:, None], y, None, np.arange(9, dtype=np.uint64))
+    auc, found = deviations(np.arange(9.0)[:, None], y, None, np.arange(9, dtype=np.uint64))
+    assert auc == [0.0]
     assert found == "a class has fewer than two held-out rows in a fold"
 
 
 def best(auc):
-    return int(np.argmax(auc.mean(axis=1)))
+    return auc.mean(axis=-1).argmax(axis=-1)
 
 
 def table(rng, signal):
@@ -54,7 +57,7 @@ def table(rng, signal):
     won = [s[:12, None] > s[None, 12:] for s in scores]
     auc = np.stack([beaten.mean(axis=(0, 1)) for beaten in won], axis=1)
     groups = np.arange(40, dtype=np.uint64)
-    return auc, [deviations(s, t, None, groups) for s, t in zip(scores, y, strict=True)]
+    return auc, [deviations(s, t, None, groups)[1] for s, t in zip(scores, y, strict=True)]
 
 
 def test_intervals_of_noise_are_rarely_above_one_half():

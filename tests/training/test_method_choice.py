@@ -17,9 +17,10 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection
-from spark_auc.training import method_choice
+from spark_auc.training import cross_validation, method_choice
 from spark_auc.training.blocks import Method, fitting, unions
 from spark_auc.training.costs import CountedWork
+from spark_auc.training.fold_rows import to_columns
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.penalty import choose_penalty
@@ -290,13 +291,15 @@ def test_the_largest_block_is_left_out_with_its_reason():
 
 @pytest.fixture(scope="module", params=[False, True])
 def compared(request):
-    """A comparison of methods, or another of the same rows with other settings."""
+    """A comparison of methods, or another of the same rows with other settings; no trials."""
     batch, blocks = table(600)
     settings = MethodSettings(FOLDS, frozenset({"leaves"}), request.param)
 
     def comparison(**others):
         rows = rows_of(batch, np.arange(18))
-        return compare_methods(rows, blocks, replace(settings, **others))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cross_validation, "TRIED", 9)
+            return compare_methods(rows, blocks, replace(settings, **others))
 
     return comparison(), comparison
 
@@ -334,6 +337,7 @@ def test_steps_on_rows_measure_as_moments_do(monkeypatch, caplog):
     factors = (0.1, 1.0, 100.0)
     settings = MethodSettings(FOLDS, curves=Curves(((0, 20),)), smoothness=factors, hinge=False)
     found = []
+    monkeypatch.setattr(cross_validation, "TRIED", 9)
     for steps in (None, 400):
         monkeypatch.setattr(method_choice, "steps_on_rows", lambda *_, steps=steps: steps)
         found.append(compare_methods(rows, blocks, settings).choice.selection)
@@ -349,6 +353,74 @@ def test_steps_on_rows_measure_as_moments_do(monkeypatch, caplog):
     again = compare_methods(rows, blocks, settings).choice.selection
     assert "making the matrix" in caplog.text
     np.testing.assert_array_equal(again.auc, found[0].auc)
+
+
+def noise_in_pairs():
+    """Rows with a curve, and with pairs that rank at random."""
+    rng = np.random.default_rng(7)
+    x = rng.uniform(size=800)
+    hats = np.maximum(0, 1 - np.abs(19 * x[:, None] - np.arange(20)))
+    X = sparse.csr_matrix(np.hstack([hats, rng.normal(size=(800, 60))]))
+    y = rng.random(800) < 1 / (1 + np.exp(-3 * np.sin(6 * x)))
+    batch = Batch(X, y, None, group=rng.integers(0, 2**63, 800).astype(np.uint64))
+    blocks = {"additive": np.arange(20), "pairs": np.arange(20, 80)}
+    return rows_of(batch, np.arange(80)), blocks
+
+
+def test_a_candidate_that_is_behind_on_two_folds_is_left_out(monkeypatch):
+    rows, blocks = noise_in_pairs()
+    settings = MethodSettings(FOLDS, hinge=False)
+    found = compare_methods(rows, blocks, settings)
+    assert found.choice.blocks == ("additive",)
+    pairs = found.results[1]
+    assert pairs.selection is None
+    assert pairs.outdone
+    assert "on 2 folds, that of additive 0." in pairs.left_out
+    assert found.as_dict()["candidates"][1]["leftOut"] == pairs.left_out
+    # It is behind on all of them.
+    monkeypatch.setattr(cross_validation, "TRIED", 9)
+    whole = compare_methods(rows, blocks, settings)
+    np.testing.assert_array_equal(whole.results[0].auc, found.results[0].auc)
+    own, other = whole.results[1].auc, whole.results[0].auc
+    assert (own < other)[:2].all()
+    assert pairs.left_out == (
+        f"its AUC is {own[:2].mean():.4f} on 2 folds, that of additive {other[:2].mean():.4f}"
+    )
+    # Steps on the rows leave it out for the same reason, and make no matrix.
+    monkeypatch.undo()
+    monkeypatch.setattr(method_choice, "steps_on_rows", lambda *_: 400)
+    steps = compare_methods(rows, blocks, settings)
+    assert steps.results[1].outdone
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_two_degrees_of_smoothness_remain_after_two_folds(monkeypatch, processors):
+    rows, blocks = noise_in_pairs()
+    alone = {"additive": blocks["additive"]}
+    rows = rows.changed(*to_columns(blocks["additive"]))
+    factors = (0.1, 1.0, 10.0, 100.0)
+    settings = MethodSettings(FOLDS, curves=Curves(((0, 20),)), smoothness=factors, hinge=False)
+    monkeypatch.setattr(cross_validation, "cpus", lambda: processors)
+    found = compare_methods(rows, alone, settings).choice.selection
+    monkeypatch.setattr(cross_validation, "TRIED", 9)
+    whole = compare_methods(rows, alone, settings).choice.selection
+    best = {
+        s: max(
+            auc[:2].mean()
+            for c, auc in zip(whole.candidates, whole.auc, strict=True)
+            if c.smoothness == s
+        )
+        for s in factors
+    }
+    kept = {*sorted(factors, key=best.get)[2:]}
+    inside = [c.smoothness in kept for c in found.candidates]
+    assert [reason is None for reason in found.left_out] == inside
+    np.testing.assert_array_equal(found.auc[inside], whole.auc[inside])
+    least = found.left_out[inside.index(False)]
+    assert least == (
+        f"the best AUC with its smoothness is {best[0.1]:.4f} on 2 folds, with others up to "
+        f"{max(best.values()):.4f}"
+    )
 
 
 def test_columns_that_occur_in_no_row_do_not_count():

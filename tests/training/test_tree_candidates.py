@@ -70,7 +70,7 @@ def linear_of(rows, folds, recipe=SPLINE):
 
 
 def test_held_out_aucs_are_those_of_the_library_and_of_sums_with_a_linear_model(monkeypatch):
-    monkeypatch.setattr("spark_auc.training.tree_candidates._TRIED", 9)
+    monkeypatch.setattr("spark_auc.training.tree_candidates.TRIED", 9)
     weight = np.random.default_rng(3).uniform(0.5, 2.0, 900)
     X, rows = raw(1, weight=weight)
     half = replace(SMALL, share=0.5)

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from spark_auc.core.batch import hashed_shares
 from spark_auc.core.evaluation.delong import has_spread, placements
+from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
-from spark_auc.core.types import Float, Keys
+from spark_auc.core.types import Float, Int, Keys
 
 LEVEL = 0.95
 """Confidence level of the intervals."""
@@ -41,8 +42,8 @@ _LOT, _DRAW = 0x107, 0xD4A
 
 def deviations(
     scores: Float, y: NDArray[np.bool_], weight: Float | None, groups: Keys
-) -> Float | str:
-    """What each group of one fold's held-out rows adds to the AUC of each model.
+) -> tuple[Float, Float | str]:
+    """The AUC of each model on one fold's held-out rows, and what each group of rows adds to it.
 
     Parameters
     ----------
@@ -57,20 +58,28 @@ def deviations(
 
     Returns
     -------
+    auc : (l,)
+        The AUCs.
     deviations : (g, l)
         The sums of the groups, or of lots of them, in the order of their hashes; or the reason why
         there are none.
+
+    Raises
+    ------
+    DataError
+        All rows are of one class.
     """
     if np.unique(groups).size > _LOTS:
         groups = (hashed_shares(groups, 0, _LOT) * _LOTS).astype(np.uint64)
     lots, lot = np.unique(groups, return_inverse=True)
-    out = np.empty((lots.size, scores.shape[1]))
-    u = np.ones(y.size) if weight is None else weight
+    aucs, out = np.empty(scores.shape[1]), np.empty((lots.size, scores.shape[1]))
+    u, spread = np.ones(y.size) if weight is None else weight, True
     for i, column in enumerate(scores.T):
         table = ScoreTable.of(column, y, weight)
+        aucs[i] = auc(table)
         sums = table.class_sums()
-        if not has_spread(sums):
-            return "a class has fewer than two held-out rows in a fold"
+        if not (spread := bool(has_spread(sums))):
+            continue
         # The factor makes the variance of the draws DeLong's.
         share = 1.0 / np.sqrt(sums[0] ** 2 - sums[1])
         V = placements(table)
@@ -78,7 +87,7 @@ def deviations(
         place = np.searchsorted(table.score, column)
         added = np.where(y, share[0] * centred[0, place], share[1] * centred[1, place])
         out[:, i] = np.bincount(lot, added * u, lots.size)
-    return out
+    return aucs, out if spread else "a class has fewer than two held-out rows in a fold"
 
 
 class ChosenAUC(NamedTuple):
@@ -123,7 +132,7 @@ class Redrawn(NamedTuple):
         return Redrawn(self.folds[:, models], self.common[:, models])
 
 
-def corrected(auc: Float, redrawn: Redrawn, rule: Callable[[Float], int]) -> ChosenAUC:
+def corrected(auc: Float, redrawn: Redrawn, rule: Callable[[Float], Int]) -> ChosenAUC:
     """The AUC of the model that a rule chooses, corrected for the choice.
 
     Parameters
@@ -133,9 +142,9 @@ def corrected(auc: Float, redrawn: Redrawn, rule: Callable[[Float], int]) -> Cho
     redrawn
         The draws.
     rule
-        From AUCs ``(l, k)`` to the number of the model chosen.
+        From AUCs ``(b, l, k)`` of all draws to the numbers ``(b,)`` of the models chosen.
     """
-    chosen = np.array([rule(auc + deviation) for deviation in redrawn.folds])
+    chosen = rule(auc + redrawn.folds)
     deviation = redrawn.folds.mean(axis=2) + redrawn.common
     left_out = (auc.mean(axis=1) - deviation)[np.arange(chosen.size), chosen]
     tail = (1 - LEVEL) / 2

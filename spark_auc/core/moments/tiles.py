@@ -172,8 +172,10 @@ class SymmetricTiles:
         return SymmetricTiles(self.dimension, tiles)
 
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
-        """The matrix ``(k, k)`` between ``k`` features."""
-        return SymmetricTiles.of(self.columns(features)[features])
+        """The matrix ``(k, k)`` between ``k`` features; this one if they are all, in order."""
+        if np.array_equal(features, np.arange(self.dimension)):
+            return self
+        return SymmetricTiles.of(self.columns(features).T.take(features, axis=1))
 
     def toarray(self) -> Float:
         """The full matrix ``(d, d)``."""
