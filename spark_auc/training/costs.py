@@ -36,7 +36,7 @@ _FEW, _ENOUGH = 8, 200
 _HINGE = 60
 # Most rows of the sample in which pairs and crosses of columns are looked for, features of a column
 # of its model, and its folds.
-_SAMPLE, _WIDTH, _FOLDS = 100_000, 40, 5
+_SAMPLE, _WIDTH, _FOLDS = 100_000, 40, 3
 # A row and column of the histograms of a level of a tree, and a tree.
 _HISTOGRAM, _TREE = 2e-9, 2e-3
 

@@ -18,6 +18,7 @@ correlated by 1/k, and the variance of their mean is 1 + k/(k-1) times that of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import exp, factorial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ LEVEL = 0.95
 _DRAWS = 1_000
 # Groups of a fold are drawn one by one up to so many, and above in so many lots of groups.
 _LOTS = 1_024
+# Poisson(1) numbers, each as often as its probability says of 2^16: to draw from them takes a sixth
+# of the time of NumPy's generator.
+_CHANCES = [exp(-1) / factorial(k) for k in range(9)]
+_TIMES = np.diff(np.rint(65_536 * np.cumsum([0.0, *_CHANCES]))).astype(int)
+_POISSON = np.repeat(np.arange(9.0), _TIMES)
 # Salts: different uses of one seed must not share random numbers.
 _LOT, _DRAW = 0x107, 0xD4A
 
@@ -157,6 +163,6 @@ def _drawn(added: Sequence[Float], seed: int, salt: int) -> Float:
     parts = []
     for k, groups in enumerate(added):
         random = np.random.default_rng([seed & (1 << 64) - 1, _DRAW, salt, k])
-        draws = random.poisson(1.0, (_DRAWS, groups.shape[0])) - 1.0
-        parts.append(draws @ groups)
+        places = random.integers(0, _POISSON.size, (_DRAWS, groups.shape[0]), dtype=np.uint16)
+        parts.append((_POISSON[places] - 1.0) @ groups)
     return np.stack(parts, axis=2)
