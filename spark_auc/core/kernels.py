@@ -28,20 +28,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 def compiled(**options: Any) -> Callable[[F], F]:
     """`numba.njit` that releases the interpreter lock and caches on disk if a directory allows.
 
+    There is no wrapper for callbacks of C, which takes a tenth of the time of compilation.
+
     Each kernel is compiled for each set of types of its arguments, and anew for a literal: kernels
     that call others convert indices to one width. Assigned slices, and functions of NumPy beyond
     those of single numbers, take longer to compile than loops.
     """
+    shared = {"nogil": True, "no_cfunc_wrapper": True, **options}
 
     def decorate(function: F) -> F:
         # numba writes its cache beside the source or under NUMBA_CACHE_DIR. It raises at import
         # if it can write to neither; for a source inside a zip it raises only when called.
         if os.path.isfile(function.__code__.co_filename):
             try:
-                return numba.njit(nogil=True, cache=True, **options)(function)  # type: ignore[no-any-return]
+                return numba.njit(cache=True, **shared)(function)  # type: ignore[no-any-return]
             except RuntimeError:
                 pass
-        return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(**shared)(function)  # type: ignore[no-any-return]
 
     return decorate
 

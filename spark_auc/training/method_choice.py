@@ -288,14 +288,12 @@ class _Comparison:
         self, method: Method, candidates: Sequence[Candidate], rival: MethodResult | None
     ) -> Trial | None:
         """What leaves penalties out after the first folds; None if it would cost a pass."""
-        rows = _with_columns(self.rows, method.columns(self.blocks))
-        if not isinstance(rows, ArrayRows):
-            return None
         several = len({candidate.smoothness for candidate in candidates}) > 1
-        if not (several or rival):
+        if not (several or rival) or not isinstance(self.rows, ArrayRows):
             return None
 
         def trial(weights: Sequence[Float]) -> Mapping[int, str]:
+            rows = _with_columns(self.rows, method.columns(self.blocks))
             bins = histogram_bins(rows, len(weights), len(candidates))
             auc, _ = held_out_auc(weights, rows, self.folds.held_out, bins)
             if rival and (reason := outdone(auc, rival)):
