@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from spark_auc.core.state.checksum import checksum
-from spark_auc.core.state.packing import looked_up, tabulated, with_zeros, without_zeros, words_of
+from spark_auc.core.state.packing import looked_up, tabulated, without_zeros, words_of
 from spark_auc.errors import ModelFormatError
 
 Data: TypeAlias = bytes | memoryview
@@ -292,7 +292,8 @@ class _Reader:
         stored = count
         if layout & _ZEROS:
             bitmap = self.take(np.uint8, -(-count // 8))
-            stored = int(np.count_nonzero(np.unpackbits(bitmap, count=count)))
+            present = np.unpackbits(bitmap, count=count).view(np.bool_)
+            stored = int(np.count_nonzero(present))
         if layout & _TABLE:
             table = words_of(self.take(dtype, int(self.take(_LENGTH, 1)[0])))
             numbers = self.take(np.uint8, 2 * stored).reshape(2, stored)
@@ -300,5 +301,6 @@ class _Reader:
         else:
             values = self.take(dtype, stored)
         if layout & _ZEROS:
-            values = with_zeros(bitmap, words_of(values), count).view(dtype)
+            others, values = values, np.zeros(count, dtype)
+            values[present] = others
         return values

@@ -30,18 +30,8 @@ def words_of(array: NDArray[Any]) -> Words:
 
 def without_zeros(words: Words) -> tuple[Bytes, Words]:
     """The bitmap of the non-zero words, in the bit order of `numpy.packbits`, and these words."""
-    bitmap = np.empty(-(-words.size // 8), np.uint8)
-    others = np.empty(np.count_nonzero(words) + 1, words.dtype)
-    _pack(words, bitmap, others)
-    return bitmap, others[:-1]
-
-
-def with_zeros(bitmap: Bytes, others: Words, count: int) -> Words:
-    """The ``count`` words from the bitmap and the non-zero words of `without_zeros`."""
-    words = np.zeros(count, others.dtype)
-    if others.size:
-        _unpack(bitmap, others, words)
-    return words
+    some = words != 0
+    return np.packbits(some), words[some]
 
 
 def tabulated(words: Words) -> tuple[Words, Bytes] | None:
@@ -67,30 +57,6 @@ def looked_up(table: Words, numbers: Bytes) -> Words:
     if not _look_up(table, numbers, words):
         raise ValueError(f"an index is outside its table of {table.size} values")
     return words
-
-
-@compiled()
-def _pack(words: Words, bitmap: Bytes, others: Words) -> None:
-    count = 0
-    for k in range(bitmap.size):
-        bits = 0
-        for j in range(8 * k, min(8 * k + 8, words.size)):
-            # Arithmetic instead of a branch, which would often be mispredicted.
-            present = 1 if words[j] else 0
-            others[count] = words[j]
-            count += present
-            bits |= present << (7 - j % 8)
-        bitmap[k] = bits
-
-
-@compiled()
-def _unpack(bitmap: Bytes, others: Words, words: Words) -> None:
-    count, last = np.uint64(0), np.uint64(others.size - 1)
-    for k in range(np.uint64(words.size)):
-        # Arithmetic instead of a branch, as in `_pack`.
-        present = np.uint64(bitmap[k >> np.uint64(3)]) >> (~k & np.uint64(7)) & np.uint64(1)
-        words[k] = np.uint64(others[min(count, last)]) * present
-        count += present
 
 
 @compiled()
