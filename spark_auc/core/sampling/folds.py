@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spark_auc.core.batch import Batch, hashed_shares
-from spark_auc.core.kernels import compiled
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.state.rules import COUNTS, INCREASING
 from spark_auc.core.state.schema import COUNT, Schema, Values, array
-from spark_auc.core.types import Bool, Float, Int, Integer, Keys
+from spark_auc.core.types import Int, Keys
 from spark_auc.errors import HoldOutError
 
 # Salts: different uses of one seed must not share random numbers.
@@ -137,9 +136,7 @@ class Folds:
         ties = hashed_shares(groups, self.seed, _TIES)
         order = np.lexsort((ties, -shares.sum(axis=1), -shares.max(axis=1)))
         numbers = np.empty(groups.size, np.int64)
-        ordered = np.ascontiguousarray(shares[order])
-        some, load = np.any(ordered > 0.0, axis=0), np.zeros((count, 2))
-        numbers[order] = _assigned(ordered, some, load, np.full(order.size, -1))
+        numbers[order] = _assigned(shares[order].tolist(), count)
         return replace(self, count=count, groups=groups, numbers=numbers)
 
 
@@ -246,51 +243,34 @@ _SCHEMA = Schema(
 )
 
 
-@compiled()
-def _assigned(shares: Float, classes: Bool, load: Float, numbers: Int) -> Int:
-    """The fold ``(g,)`` of each group; ``shares`` ``(g, 2)`` of the classes, largest first.
-
-    ``classes`` ``(2,)`` says which classes have rows. ``load`` is 0 ``(k, 2)`` at the beginning,
-    and ``numbers`` -1 ``(g,)``.
+def _assigned(shares: list[list[float]], count: int) -> list[int]:
+    """The fold of each group; ``shares`` of the two classes in it, largest first.
 
     First each fold gets a group of each class, from groups with rows of both classes as far as
     possible. This fills all ``k`` folds whenever some assignment can: with m < k groups of both
     classes, each class has at least k - m other groups for the remaining folds. Then each group is
     assigned to the fold for which the sum of squared shares grows least.
     """
-    count, complete = load.shape[0], np.int64(0)
-    for g in range(shares.shape[0]):
-        has_all = (shares[g, 0] > 0.0) == classes[0] and (shares[g, 1] > 0.0) == classes[1]
-        if complete < count and has_all:
-            _put(g, complete, shares, load, numbers)
-            complete += 1
-    filled = [complete, complete]
-    for g in range(shares.shape[0]):
-        if numbers[g] >= 0:
-            continue
+    numbers, load = [-1] * len(shares), [[0.0, 0.0] for _ in range(count)]
+
+    def put(g: int, fold: int) -> None:
+        numbers[g] = fold
         for side in range(2):
-            alone = shares[g, side] > 0.0 and not shares[g, 1 - side] > 0.0
-            if alone and filled[side] < count:
-                _put(g, filled[side], shares, load, numbers)
+            load[fold][side] += shares[g][side]
+
+    some = [any(own[side] > 0.0 for own in shares) for side in range(2)]
+    complete = [g for g, own in enumerate(shares) if [share > 0.0 for share in own] == some]
+    for fold, g in enumerate(complete[:count]):
+        put(g, fold)
+    filled = [min(len(complete), count)] * 2
+    for g, own in enumerate(shares):
+        if numbers[g] < 0 and sum(share > 0.0 for share in own) == 1:
+            side = int(own[1] > 0.0)
+            if filled[side] < count:
+                put(g, filled[side])
                 filled[side] += 1
-                break
-    for g in range(shares.shape[0]):
-        if numbers[g] >= 0:
-            continue
-        best: Integer = np.int64(0)
-        least = tie = np.inf
-        for fold in range(count):
-            growth = load[fold, 0] * shares[g, 0] + load[fold, 1] * shares[g, 1]
-            total = load[fold, 0] + load[fold, 1]
-            if growth < least or (growth == least and total < tie):
-                best, least, tie = fold, growth, total
-        _put(g, best, shares, load, numbers)
+    for g, (a, b) in enumerate(shares):
+        if numbers[g] < 0:
+            growth = [(x * a + y * b, x + y) for x, y in load]
+            put(g, growth.index(min(growth)))
     return numbers
-
-
-@compiled()
-def _put(g: int, fold: Integer, shares: Float, load: Float, numbers: Int) -> None:
-    """Put a group into a fold."""
-    numbers[g] = fold
-    load[fold, 0] += shares[g, 0]
-    load[fold, 1] += shares[g, 1]
