@@ -67,10 +67,10 @@ class RowScores(SchemaState):
         return self.union([self, other])
 
     def combined(self, factors: Float) -> RowScores:
-        """The scores by linear combinations ``(l, k)`` of the vectors."""
+        """The scores by linear combinations ``(l, k)`` of the vectors, as `settled_product`."""
         return RowScores(
             *(
-                np.vstack([side[:1], settled_product(side[1:].T, factors.T).T])
+                np.vstack([side[:1], *(sum(map(np.multiply, own, side[1:])) for own in factors)])
                 for side in (self.positive, self.negative)
             )
         )

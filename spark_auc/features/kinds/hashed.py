@@ -169,7 +169,7 @@ class Hashed(Named):
 
     def _of_codes(self, codes: NDArray[Any], column: Column, empty: bool) -> FillTokens:
         """As `filler`, by the place of the word of each row among `words`."""
-        codes, validity = read_only(codes), validity_of(column)
+        codes, validity = read_only(codes.astype(np.int32, copy=False)), validity_of(column)
 
         def fill(begin: int, slots: Slots) -> None:
             hash_codes(self.word_hashes, codes, validity, begin, empty, slots)
