@@ -38,8 +38,9 @@ _log = logging.getLogger(__name__)
 
 # From the weights (d, l) of each of k folds to AUCs (l, k) and their greatest uncertainty.
 HeldOutAUC: TypeAlias = Callable[[Sequence[Float]], tuple[Float, float]]
-# From the weights of the first folds to the penalties to leave out, with the reasons.
-Trial: TypeAlias = Callable[[Sequence[Float]], Mapping[int, str]]
+# From the weights (d, l) of the first folds by the l penalties that remain, and the numbers of
+# these, to the penalties to leave out, with the reasons.
+Trial: TypeAlias = Callable[[Sequence[Float], Sequence[int]], Mapping[int, str]]
 _Fold: TypeAlias = tuple[Quadratic, Float | None]
 _Solved: TypeAlias = tuple[dict[int, Solution], Float | None]
 # Results of a function of a fold, in the order of the folds.
@@ -135,8 +136,8 @@ class CrossValidation:
         """The weights ``(d, l)`` of each fold, and why each penalty was left out (or None).
 
         ``in_order`` maps a function over the folds, such as that of a `Lockstep`. Default: in
-        threads, `FOLDS_AT_ONCE` at a time. A trial may leave penalties out after the first folds;
-        if none remains, the others do not train.
+        threads, `FOLDS_AT_ONCE` at a time. A trial may leave penalties out after the first folds,
+        or raise an error that ends the training.
         """
         # From strong to weak: each solution is a warm start of the next.
         order = sorted(
@@ -145,6 +146,7 @@ class CrossValidation:
         )
         weights = []
         left_out: list[str | None] = [None] * len(candidates)
+        dropped: Mapping[int, str] = {}
 
         def solve(fold: _Fold) -> _Solved:
             quadratic, scale = fold
@@ -178,15 +180,16 @@ class CrossValidation:
             weights.append(W if scale is None else W / scale[:, None])
             _log.info("solved %d penalties in fold %d of %d", len(solutions), k + 1, self.folds)
             if None not in left_out:
+                reason = next(left_out[i] for i in order if i not in dropped)
                 raise ConvergenceError(
                     f"found none of {len(candidates)} penalties solved in every fold, expected at "
-                    f"least one; {left_out[order[0]]}"
+                    f"least one; {reason}"
                 )
             if trial and k + 1 == TRIED < self.folds:
-                for i, reason in trial(weights).items():
-                    left_out[i] = left_out[i] or reason
-                if None not in left_out:
-                    break
+                inside = [i for i, reason in enumerate(left_out) if reason is None]
+                dropped = trial([W[:, inside] for W in weights], inside)
+                for i, reason in dropped.items():
+                    left_out[i] = reason
         return weights, left_out
 
     def by_moments(self, rows: Folding) -> tuple[CrossValidation, list[PairMoments], LabelCounts]:

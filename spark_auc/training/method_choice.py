@@ -35,7 +35,7 @@ from spark_auc.training.hinge_candidates import HingeFolds
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.penalty import cross_validation_of, histogram_bins, warn_of_weaker
 from spark_auc.training.settings import MethodSettings, TrainingSettings
-from spark_auc.training.trials import outdone, weaker_curves
+from spark_auc.training.trials import LEAST, OutdoneError, check, weaker_curves
 
 _log = logging.getLogger(__name__)
 
@@ -241,13 +241,12 @@ class _Comparison:
                 weights, left_out = replace(folds, curves=curves).train(
                     *(candidates, training), trial=trial
                 )
-            except ConvergenceError as error:
-                results[method] = result.without(str(error))
+            except (ConvergenceError, OutdoneError) as error:
+                outdone = isinstance(error, OutdoneError)
+                _log.info("%s is left out: %s", method.name, error)
+                results[method] = replace(result.without(str(error)), outdone=outdone)
                 continue
             inside = [i for i, reason in enumerate(left_out) if reason is None]
-            if not inside:
-                results[method] = replace(result.without(str(left_out[0])), outdone=True)
-                continue
             for k, W in enumerate(weights):
                 full = np.zeros((union.size, len(inside)))
                 full[places[method]] = W[:, inside]
@@ -287,19 +286,31 @@ class _Comparison:
     def _trial(
         self, method: Method, candidates: Sequence[Candidate], rival: MethodResult | None
     ) -> Trial | None:
-        """What leaves penalties out after the first folds; None if it would cost a pass."""
+        """What leaves penalties out after the first folds; None if it would cost a pass.
+
+        A candidate is not outdone if a penalty weaker than its best one was not solved.
+        """
         several = len({candidate.smoothness for candidate in candidates}) > 1
         if not (several or rival) or not isinstance(self.rows, ArrayRows):
             return None
+        positive = sum(int(np.count_nonzero(batch.y)) for batch in self.rows.batches)
+        if min(positive, _count(self.rows) - positive) < LEAST:
+            return None
 
-        def trial(weights: Sequence[Float]) -> Mapping[int, str]:
+        def trial(weights: Sequence[Float], inside: Sequence[int]) -> Mapping[int, str]:
             rows = _with_columns(self.rows, method.columns(self.blocks))
-            bins = histogram_bins(rows, len(weights), len(candidates))
+            bins = histogram_bins(rows, len(weights), len(inside))
             auc, _ = held_out_auc(weights, rows, self.folds.held_out, bins)
-            if rival and (reason := outdone(auc, rival)):
-                _log.info("%s is left out: %s", method.name, reason)
-                return dict.fromkeys(range(len(candidates)), reason)
-            return weaker_curves(candidates, auc)
+            remaining = {i: candidates[i] for i in inside}
+            best = remaining[inside[int(auc.mean(axis=1).argmax())]]
+            weaker = {
+                i
+                for i, candidate in enumerate(candidates)
+                if candidate.regParam < best.regParam and candidate.smoothness == best.smoothness
+            }
+            if rival and (not weaker or weaker & remaining.keys()):
+                check(auc, rival)
+            return weaker_curves(remaining, auc)
 
         return trial
 

@@ -38,7 +38,7 @@ from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
-from spark_auc.training.trials import TRIED, outdone
+from spark_auc.training.trials import TRIED, OutdoneError, check
 
 _log = logging.getLogger(__name__)
 
@@ -240,9 +240,11 @@ def _measured(
         aucs.append(own)
         added.append(part)
         nonzeros.append(nonzero)
-        tried = k + 1 == TRIED < len(halves)
-        if tried and rival and (reason := outdone(np.stack(aucs, axis=1), rival)):
-            return result.without(reason)
+        if rival and k + 1 == TRIED < len(halves):
+            try:
+                check(np.stack(aucs, axis=1), rival)
+            except OutdoneError as found:
+                return result.without(str(found))
     auc, counts = np.stack(aucs, axis=1), np.full(shares.size, np.mean(nonzeros))
     best = choice(penalties, auc, one_standard_error=False)
     selection = Selection(tuple(penalties), auc, 0.0, counts, (None,) * shares.size, best)

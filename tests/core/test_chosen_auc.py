@@ -29,6 +29,20 @@ def test_deviations_have_the_covariance_of_delong(weighted):
     np.testing.assert_allclose(again, added, atol=1e-15)
 
 
+def test_rows_without_weight_add_nothing():
+    """Also those of the highest score, which is not in the table of scores."""
+    rng = np.random.default_rng(8)
+    scores, y = rng.normal(size=(60, 2)), np.arange(60) % 3 == 0
+    scores[:4] += 9.0
+    weight = np.where(np.arange(60) < 8, 0.0, 1.0)
+    groups = np.arange(60, dtype=np.uint64)
+    auc, added = deviations(scores, y, weight, groups)
+    expected = deviations(scores[8:], y[8:], weight[8:], groups[8:])
+    np.testing.assert_allclose(auc, expected[0], rtol=1e-14)
+    np.testing.assert_allclose(added[8:], expected[1], atol=1e-15)
+    assert (added[:8] == 0).all()
+
+
 def test_many_groups_are_drawn_in_lots():
     rng = np.random.default_rng(4)
     scores, y = rng.normal(size=(20_000, 1)), rng.random(20_000) < 0.3

@@ -386,11 +386,35 @@ def test_a_candidate_that_is_behind_on_two_folds_is_left_out(monkeypatch):
     assert pairs.left_out == (
         f"its AUC is {own[:2].mean():.4f} on 2 folds, that of additive {other[:2].mean():.4f}"
     )
-    # Steps on the rows leave it out for the same reason, and make no matrix.
+    # Steps on the rows leave it out as well, and make no matrix.
     monkeypatch.undo()
     monkeypatch.setattr(method_choice, "steps_on_rows", lambda *_: 400)
     steps = compare_methods(rows, blocks, settings)
     assert steps.results[1].outdone
+    assert "on 2 folds, that of additive 0." in steps.results[1].left_out
+    # A trial of few rows says little.
+    few = rows_of(rows.joined(), np.arange(80), np.arange(800) < 380)
+    assert compare_methods(few, blocks, settings).results[1].selection
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_a_candidate_whose_weak_penalties_are_unsolved_is_not_left_out(monkeypatch, processors):
+    """Its signal is along directions of little variance, which need weak penalties."""
+    monkeypatch.setattr(method_choice, "steps_on_rows", lambda *_: 400)
+    monkeypatch.setattr(cross_validation, "cpus", lambda: processors)
+    rng, n, d = np.random.default_rng(2), 1200, 200
+    Z, variances = rng.normal(size=(n, d)), np.logspace(0, -2.5, d)
+    turned = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    signal, alone = Z[:, -40:].sum(axis=1) / np.sqrt(40), rng.normal(size=n)
+    y = rng.random(n) < 1 / (1 + np.exp(-3 * signal - 1.6 * alone))
+    X = np.hstack([alone[:, None], Z * variances @ turned])
+    X[:, 1:] /= X[:, 1:].std(axis=0)
+    batch = Batch(X, y, None, group=rng.integers(0, 2**63, n).astype(np.uint64))
+    blocks = {"additive": np.arange(1), "pairs": np.arange(1, d + 1)}
+    settings = MethodSettings(Folds(5, 2), hinge=False)
+    found = compare_methods(ArrayRows((batch,), d + 1), blocks, settings)
+    assert found.choice.name == "additive + pairs"
+    assert found.choice.auc.mean() > 0.86
 
 
 @pytest.mark.parametrize("processors", [1, 2])

@@ -90,7 +90,8 @@ def deviations(
         share = 1.0 / np.sqrt(sums[0] ** 2 - sums[1])
         V = placements(table)
         centred = V - (V * table.weight).sum(axis=1, keepdims=True) / sums[0][:, None]
-        place = np.searchsorted(table.score, column)
+        # Scores of rows without weight are not in the table.
+        place = np.minimum(np.searchsorted(table.score, column), table.score.size - 1)
         added = np.where(y, share[0] * centred[0, place], share[1] * centred[1, place])
         out[:, i] = np.bincount(lot, added * u, lots.size)
     return aucs, out if spread else "a class has fewer than two held-out rows in a fold"
