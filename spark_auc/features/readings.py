@@ -12,6 +12,8 @@ FORMATS = {
     "float": "float",
     "amount": "float",
     "decimalComma": "float",
+    "band": "float",
+    "duration": "integer",
     "boolean": "boolean",
     "date": "time",
     "time": "time",

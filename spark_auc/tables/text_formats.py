@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_auc.core.types import Bool, Int
+from spark_auc.core.types import Bool, Float, Int
 
 _NUMBER = r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf(inity)?))"
 _SIGN = "[$€£¥₹]"
@@ -26,6 +26,28 @@ _CLOCK = (
     f"(,?[T ] *(?P<hour>[0-9]{{1,2}}):(?P<minute>[0-9]{{2}}){_SECONDS}"
     "( ?(?P<half>[AaPp])[.]?[Mm][.]?)?)?"
 )
+_LESS, _MORE = "<=?|≤|under|below|less than|up to", ">=?|≥|over|above|more than"
+_DASH = r"\x{2013}\x{2014}"
+_COUNT = "[0-9]{1,9}(?:[.][0-9]+)?"
+_SIZE = f"{_SIGN}?(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+|[0-9]+)(?:[.][0-9]+)?%?"
+_BAND = (
+    f"(?i)^(?:(?P<low>{_SIZE}) ?(?:[-{_DASH}/]|to) ?(?P<high>{_SIZE})"
+    rf"|[[(](?P<begin>[+-]?{_COUNT}) ?(?:[-{_DASH},]|to) ?(?P<end>[+-]?{_COUNT})[\])]"
+    f"|(?:{_LESS}) ?(?P<below>{_SIZE})|(?:{_MORE}) ?(?P<above>{_SIZE})"
+    f"|(?P<least>{_SIZE}) ?(?:[+]|(?:and|or) (?:over|above|more|older))|(?P<number>[+-]?{_SIZE}))$"
+)
+# Seconds of units of time, of a year of 365.25 days and a twelfth of it, and their words.
+_UNITS = (
+    (31_557_600, "yrs?|years?"),
+    (2_629_800, "mons?|mths?|months?"),
+    (604_800, "wks?|weeks?"),
+    (86_400, "days?"),
+    (3_600, "hrs?|hours?"),
+    (60, "mins?|minutes?"),
+    (1, "secs?|seconds?"),
+)
+_UNIT = "|".join(words for _, words in _UNITS)
+_DURATION = f"(?i)^(?:(?:{_LESS}|{_MORE}) ?)?(?:{_COUNT} ?[+]? ?(?:{_UNIT})[., ]*)+$"
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _NAMES = f"(?i:{'|'.join(_MONTHS)})"
 _YEAR = "(?P<year>[0-9]{4}|[0-9]{2})"
@@ -46,12 +68,15 @@ class Format(NamedTuple):
     arrow
         The type of the values.
     convert
-        Maps text of the pattern to values, missing where there is no such day or hour.
+        Maps text of the pattern to values, missing where there is no such day, hour or band.
+    refuses
+        Whether there may be such text of the pattern.
     """
 
     pattern: str
     arrow: pa.DataType
     convert: Callable[[pa.Array], pa.Array]
+    refuses: bool = False
 
 
 def _integers(values: pa.Array) -> pa.Array:
@@ -77,6 +102,56 @@ def _with_points(values: pa.Array) -> pa.Array:
     """Numbers with a decimal comma."""
     digits = pc.replace_substring_regex(values, f"{_SIGN}|{_GAP}|%", "")
     return _doubles(pc.replace_substring(digits, ",", "."))
+
+
+def _bands(values: pa.Array) -> pa.Array:
+    """Midpoints of bands of numbers, and numbers; a month of a year is no band.
+
+    A band from 0 or to infinity has an end of its own: ``<v`` is half of v, and ``>v`` is v and a
+    quarter of it.
+    """
+    groups = pc.extract_regex(values, _BAND)
+
+    def numbers(name: str) -> Float:
+        digits = pc.replace_substring_regex(groups.field(name), f"{_SIGN}|[,%+]", "")
+        found = pc.if_else(pc.equal(digits, ""), None, digits).cast(pa.float64())
+        return np.array(found.to_numpy(zero_copy_only=False), float)
+
+    low, high = (np.fmax(numbers(a), numbers(b)) for a, b in (("low", "begin"), ("high", "end")))
+    month = (low >= 1) & (low <= 12) & (high >= 1900) & (high <= 2100)
+    inner = np.where((low < high) & ~month, (low + high) / 2, np.nan)
+    below, above = numbers("below"), np.fmax(numbers("above"), numbers("least"))
+    outer = np.fmax(_below(below), _above(above))
+    found = np.fmax(np.fmax(inner, outer), numbers("number"))
+    return pa.array(found, pa.float64(), mask=np.isnan(found))
+
+
+def _below(number: Float) -> Float:
+    return np.where(number > 0, number / 2, number - 0.5)
+
+
+def _above(number: Float) -> Float:
+    return number + np.maximum(np.abs(number) / 4, 0.5)
+
+
+def _spans(values: pa.Array) -> pa.Array:
+    """Durations in seconds, of one unit or several; few of them may have tokens, as integers do."""
+    matches = pc.match_substring_regex(values, _DURATION)
+    own = pc.if_else(matches, values, None)
+    seconds = np.zeros(len(own))
+    for length, unit in _UNITS:
+        found = pc.extract_regex(own, f"(?i)(?P<count>{_COUNT}) ?[+]? ?(?:{unit})(?:[^a-z]|$)")
+        count = found.field("count").filter(found.is_valid()).cast(pa.float64())
+        seconds[found.is_valid().to_numpy(zero_copy_only=False)] += length * count.to_numpy()
+
+    def bounded(pattern: str) -> Bool:
+        found = pc.fill_null(pc.match_substring_regex(own, f"(?i){pattern}"), False)
+        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+    seconds = np.where(bounded(f"^(?:{_LESS})"), seconds / 2, seconds)
+    seconds = np.where(bounded(f"^(?:{_MORE})|[+]"), seconds * 1.25, seconds)
+    whole, absent = np.rint(seconds).astype(np.int64), own.is_null()
+    return pa.array(whole, mask=absent.to_numpy(zero_copy_only=False))
 
 
 def _booleans(values: pa.Array) -> pa.Array:
@@ -142,7 +217,7 @@ def _of_epoch(unit: int, values: pa.Array) -> pa.Array:
 def _times(pattern: str, kind: pa.DataType = _MOMENT) -> Format:
     # Arrow takes groups of names alone.
     pattern = re.sub(r"[(](?![?])", "(?:", pattern)
-    return Format(f"^({pattern})$", kind, partial(_moments, pattern, kind))
+    return Format(f"^({pattern})$", kind, partial(_moments, pattern, kind), refuses=True)
 
 
 # In this order the first that fits is taken.
@@ -160,6 +235,8 @@ INFERRED = {
         pa.float64(),
         _with_points,
     ),
+    "band": Format(_BAND, pa.float64(), _bands, refuses=True),
+    "duration": Format(_DURATION, pa.int64(), _spans),
     "boolean": Format(r"^(?i)(true|false)$", pa.bool_(), _booleans),
     "date": _times(_DAY, pa.date32()),
     "time": _times(f"{_DAY}({_TIME})?"),
@@ -185,6 +262,7 @@ WIDER = {
     "float": "integer",
     "amount": "float",
     "decimalComma": "integer",
+    "band": "integer",
     "time": "date",
     "yearFirst": "time",
 }

@@ -55,6 +55,9 @@ _NOUNS = {
 _OF_LABELS = ("integer", "float")
 # Most odd words of a column, and their largest share of its values: of one word, and of several.
 MOST_ODD, _ONE, _SEVERAL = 8, 0.5, 0.02
+# Those of formats beside which words have meanings, such as "normal" beside ">8" and "never" beside
+# ">4".
+_MOST_OF = {"boolean": 0.0, "band": _SEVERAL, "duration": _SEVERAL}
 _UNDECIDED = "monthFirst", "dayFirst"
 # Bytes of the state of a column: counts, and odd words.
 _BYTES = 1_000
@@ -147,7 +150,7 @@ def _fitting(words: pa.Array, name: str) -> Bool:
     form = FORMATS[name]
     matches = pc.match_substring_regex(words, form.pattern)
     fits = np.array(matches.to_numpy(zero_copy_only=False), np.bool_)
-    if TYPE_OF[name] == "time" and fits.any():
+    if form.refuses and fits.any():
         fits[fits] = form.convert(words.filter(matches)).is_valid().to_numpy(zero_copy_only=False)
     return fits
 
@@ -188,7 +191,8 @@ def inferred(
     """How columns of text are read that have numbers, booleans, times or codes; others stay text.
 
     Of formats that all values fit, the first in the order of `INFERRED` is taken, else the one with
-    the fewest odd values: of one word at most half of the values, of up to `MOST_ODD` words 2%.
+    the fewest odd values: of one word at most half of the values, of up to `MOST_ODD` words 2%. Of
+    bands and durations one word is 2% as well, and booleans have none.
     Dates stay text, with a warning, where each may have the day or the month first.
 
     Parameters
@@ -225,7 +229,7 @@ def inferred(
             )
         elif not odd[form]:
             found[name] = Found(Reading(name, form), values)
-        elif name not in labels and form != "boolean":
+        elif name not in labels and odd[form] <= _MOST_OF.get(form, _ONE) * values:
             uncertain[name] = Found(Reading(name, form), values, odd[form])
     for name, one in _with_words(table, uncertain).items():
         few = len(one.words) <= MOST_ODD and one.odd <= _SEVERAL * one.values

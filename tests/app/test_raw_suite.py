@@ -159,6 +159,9 @@ CASES = {
     "true and false in any case": of(["TRUE", "false", "True", ""], "boolean"),
     "odd words": of([*map(str, range(100)), "unknown", "unknown"], "integer"),
     "amounts": of(["$5", "-$7.25", "€1200", "3%"], "amount"),
+    "bands": of(["10/49", "50-99", "<10", "10000+", "7"], "band", frame=AS_TEXT),
+    "bands beside a word": of([">7", ">8", "Norm", "None"], "text"),
+    "durations": of(["2 months", "1 year", "3 weeks", "10+ years"], "duration"),
     "dates beyond 2262": of(["2500-01-01", "9999-12-31", "2024-02-29", "0001-01-01"], "date"),
     "no such days": of(["2023-02-29", "2023-02-28", "2023-03-01"], "date"),
     "an hour that clocks skip": of(

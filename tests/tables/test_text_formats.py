@@ -119,9 +119,53 @@ def test_amounts(form, thousands, point, around):
     assert read(form, texts) == AMOUNTS
 
 
+def test_bands():
+    bands = [sorted(pair) for pair in RNG.choice(5000, (200, 2), replace=False).tolist()]
+    bands = [(a, b) for a, b in bands if not (1 <= a <= 12 and 1900 <= b <= 2100)]
+    for around in ("{}-{}", "{}/{}", "{} to {}", "{} \u2013 {}", "${:,}-${:,}", "{}%-{}%"):
+        assert read("band", [around.format(a, b) for a, b in bands]) == [
+            (a + b) / 2 for a, b in bands
+        ]
+    for around in ("[{}-{})", "({}, {}]", "[{},{}]"):
+        assert read("band", [around.format(-a, b) for a, b in bands]) == [
+            (b - a) / 2 for a, b in bands
+        ]
+    assert read("band", ["(17.5, 25.0]", "0-0.5"]) == [21.25, 0.25]
+    # Open bands lie beyond their ends, and between the values beside them.
+    texts = ["<1", "1", "2", "19", "20", ">20", "<10", "10/49", "10000+", "65 and over", "<= 4"]
+    assert read("band", texts) == [0.5, 1, 2, 19, 20, 25, 5, 29.5, 12500, 81.25, 2]
+    assert read("band", [">0", "0", "<0", "-3"]) == [0.5, 0, -0.5, -3]
+    # Neither a month of a year nor a band that ends before it begins.
+    odd = ["2014-02", "05/2014", "3-2", "12-2014", "7-7"]
+    assert read("band", odd) == [None] * len(odd)
+
+
+def test_durations():
+    day = 86_400
+    for text, seconds in {
+        "2 months": 60.875 * day,
+        "1 year": 365.25 * day,
+        "0 years": 0,
+        "1 weeks": 7 * day,
+        "3 days": 3 * day,
+        "1yrs 11mon": (365.25 + 11 * 30.4375) * day,
+        "2 yrs, 3 mths": (2 * 365.25 + 3 * 30.4375) * day,
+        "1 Hour 30 mins": 5400,
+        "10+ years": 12.5 * 365.25 * day,
+        "> 2 years": 2.5 * 365.25 * day,
+        "< 1 year": 365.25 * day / 2,
+        "2.5 hrs": 9000,
+        "30 secs": 30,
+    }.items():
+        assert read("duration", [text, None]) == [seconds, None]
+    assert FORMATS["duration"].convert(pa.array(["2 months old", "in 3 days"])).null_count == 2
+
+
 @pytest.mark.parametrize(
     ("form", "words"),
     [
+        ("band", ["a-b", "1-2-3", "12-12-2014", "1.2.3", "<", "never", "1-", "[1-2", "1,23-4"]),
+        ("duration", ["5", "year", "5 m", "3d", "5 yearsx", "2 months old", "1 / 2 years"]),
         ("integer", ["1.0", "1,2", "0x1", "1e3", "--1", "", "1234567890123456789"]),
         ("float", ["1,5", "1.2.3", "e5", "$1", "nan1", "1e"]),
         ("amount", ["1,23", "12,345,6", "1.234,50", "%", "$", "1 2", "12%%"]),

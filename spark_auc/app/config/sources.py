@@ -100,7 +100,8 @@ class Source(Section):
     types: Literal["auto"] | dict[str, TextFormat] | None = Field(
         None,
         description="types of columns of text, by name: integer, float, amount ($1,234.50 or 12%), "
-        "decimalComma (1.234,50), boolean, date, time or zoned (2024-03-08 10:11), yearFirst, "
+        "decimalComma (1.234,50), band (10-49, <10 or [70-80)), duration (2 months), boolean, "
+        "date, time or zoned (2024-03-08 10:11), yearFirst, "
         "monthFirst, dayFirst (8/3/2014) or monthNamed (8-Mar-14), digits (20140308), seconds or "
         "milliseconds since 1970, also of columns of integers; code for text such as 007; auto: "
         "the types that the values fit, by a pass of its own; default: text, as the files have it",
