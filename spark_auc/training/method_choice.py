@@ -35,7 +35,7 @@ from spark_auc.training.hinge_candidates import HingeFolds
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.penalty import cross_validation_of, histogram_bins, warn_of_weaker
 from spark_auc.training.settings import MethodSettings, TrainingSettings
-from spark_auc.training.trials import LEAST, OutdoneError, check, weaker_curves
+from spark_auc.training.trials import LEAST, OutdoneError, raise_if_outdone, weaker_curves
 
 _log = logging.getLogger(__name__)
 
@@ -309,7 +309,7 @@ class _Comparison:
                 if candidate.regParam < best.regParam and candidate.smoothness == best.smoothness
             }
             if rival and (not weaker or weaker & remaining.keys()):
-                check(auc, rival)
+                raise_if_outdone(auc, rival)
             return weaker_curves(remaining, auc)
 
         return trial

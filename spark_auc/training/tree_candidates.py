@@ -38,7 +38,7 @@ from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
-from spark_auc.training.trials import TRIED, OutdoneError, check
+from spark_auc.training.trials import TRIED, OutdoneError, raise_if_outdone
 
 _log = logging.getLogger(__name__)
 
@@ -242,7 +242,7 @@ def _measured(
         nonzeros.append(nonzero)
         if rival and k + 1 == TRIED < len(halves):
             try:
-                check(np.stack(aucs, axis=1), rival)
+                raise_if_outdone(np.stack(aucs, axis=1), rival)
             except OutdoneError as found:
                 return result.without(str(found))
     auc, counts = np.stack(aucs, axis=1), np.full(shares.size, np.mean(nonzeros))

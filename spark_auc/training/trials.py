@@ -10,12 +10,9 @@ from spark_auc.training.method_result import MethodResult
 
 TRIED = 2
 """Number of folds of a trial."""
-
 # Degrees of smoothness that remain of more. On ten tables this costs .0001 of AUC on the folds on
 # average, and .0011 at most; a single one, .0003 and .0057.
 _KEPT = 2
-
-
 # Rows of the smaller class from which on there are trials: with fewer, two folds tell little.
 LEAST = 200
 
@@ -24,7 +21,7 @@ class OutdoneError(Exception):
     """A candidate cannot win, for the reason in the message."""
 
 
-def check(auc: Float, rival: MethodResult) -> None:
+def raise_if_outdone(auc: Float, rival: MethodResult) -> None:
     """Raise `OutdoneError` for a candidate that is below a simpler one on each fold.
 
     Parameters
