@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def compiled(**options: Any) -> Callable[[F], F]:
     """`numba.njit` that releases the interpreter lock and caches on disk if a directory allows.
 
-    There is no wrapper for callbacks of C, which takes a tenth of the time of compilation.
+    Kernels have no wrapper for calls from C, which takes a tenth of the time of compilation.
 
     Each kernel is compiled for each set of types of its arguments, and anew for a literal: kernels
     that call others convert indices to one width. Assigned slices, and functions of NumPy beyond

@@ -107,8 +107,7 @@ def _with_points(values: pa.Array) -> pa.Array:
 def _bands(values: pa.Array) -> pa.Array:
     """Midpoints of bands of numbers, and numbers; a month of a year is no band.
 
-    A band from 0 or to infinity has an end of its own: ``<v`` is half of v, and ``>v`` is v and a
-    quarter of it.
+    Of bands with one end, ``<v`` is half of v, and ``>v`` and ``v+`` are 1.25 times v.
     """
     groups = pc.extract_regex(values, _BAND)
 
@@ -135,7 +134,7 @@ def _above(number: Float) -> Float:
 
 
 def _spans(values: pa.Array) -> pa.Array:
-    """Durations in seconds, of one unit or several; few of them may have tokens, as integers do."""
+    """Durations in whole seconds, of one unit or several; integers, so that they may be codes."""
     matches = pc.match_substring_regex(values, _DURATION)
     own = pc.if_else(matches, values, None)
     seconds = np.zeros(len(own))

@@ -159,7 +159,8 @@ def held_out_measures(
         except DataError:
             raise single_class(k, held_out) from None
         aucs.append(np.concatenate(own))
-        added += [next((p for p in parts if isinstance(p, str)), None) or np.concatenate(parts, 1)]
+        why = next((part for part in parts if isinstance(part, str)), None)
+        added.append(why or np.concatenate(parts, axis=1))
     unknown = next((part for part in added if isinstance(part, str)), None)
     known = [part for part in added if not isinstance(part, str)]
     return np.stack(aucs, axis=1), 0.0, known if unknown is None else unknown

@@ -286,7 +286,9 @@ class _Comparison:
     def _trial(
         self, method: Method, candidates: Sequence[Candidate], rival: MethodResult | None
     ) -> Trial | None:
-        """What leaves penalties out after the first folds; None if it would cost a pass.
+        """What leaves penalties out after the first folds.
+
+        None for rows that are few or not in memory, and where there is nothing to compare.
 
         A candidate is not outdone if a penalty weaker than its best one was not solved.
         """

@@ -1,4 +1,4 @@
-"""What the first folds leave out: the others do not train it."""
+"""Penalties and candidates that the first folds leave out, so that the others do not train them."""
 
 from __future__ import annotations
 
