@@ -218,7 +218,8 @@ class ArrayRows:
             return [self.batches]
         least = max(_PART_ENTRIES, state_bytes // 8)
         count = min(entries // least, 4, len(self.batches))
-        bounds = np.linspace(0, len(self.batches), max(count, 1) + 1).astype(int)
+        count = max(count, 1)
+        bounds = [len(self.batches) * k // count for k in range(count + 1)]
         return [self.batches[a:b] for a, b in pairwise(bounds)]
 
     def changed(self, change: Change, dimension: int | None = None) -> ArrayRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -111,31 +111,22 @@ class Curves:
 
     def weights(self, u: Float, smoothness: float | None) -> Float:
         """Weights ``(d, ...)`` by their coordinates; the same without a smoothness."""
-        out = u.copy()
-        for span, inverse in self._inverses(smoothness):
-            out[span] = inverse @ u[span]
-        return out
+        return self._by_block(u, smoothness, lambda inverse: inverse)
 
     def coordinates(self, w: Float, smoothness: float | None) -> Float:
         """Coordinates ``(d,)`` of weights ``(d,)``; the same without a smoothness."""
         out = w.copy()
-        for span, inverse in self._inverses(smoothness):
-            out[span] = linalg.solve_triangular(inverse, w[span])
+        for run, shape, inverse in self._inverses(smoothness):
+            out[run] = linalg.solve_triangular(inverse, w[run].reshape(shape).T).T.ravel()
         return out
 
     def gradient(self, of_weights: Float, smoothness: float | None) -> Float:
         """The gradient ``(d,)`` by coordinates of a function of weights; see `weights`."""
-        out = of_weights.copy()
-        for span, inverse in self._inverses(smoothness):
-            out[span] = inverse.T @ of_weights[span]
-        return out
+        return self._by_block(of_weights, smoothness, np.transpose)
 
     def sizes(self, of_weights: Float, smoothness: float | None) -> Float:
         """A bound ``(d,)`` on the sizes of `gradient`, from those of a gradient by weights."""
-        out = of_weights.copy()
-        for span, inverse in self._inverses(smoothness):
-            out[span] = np.abs(inverse).T @ of_weights[span]
-        return out
+        return self._by_block(of_weights, smoothness, lambda inverse: np.abs(inverse).T)
 
     def hessian(self, of_weights: Float, smoothness: float | None) -> Float:
         """The Hessian ``(d, d)`` by coordinates of a function of weights; see `weights`."""
@@ -192,18 +183,42 @@ class Curves:
     def _both_ways(self, columns: Float, smoothness: float | None) -> Float:
         """The first columns ``(d, end)`` of a symmetric matrix of weights as of coordinates."""
         out = columns.copy()
-        for span, inverse in self._inverses(smoothness):
-            out[:, span] = out[:, span] @ inverse
-        for span, inverse in self._inverses(smoothness):
-            out[span] = inverse.T @ out[span]
+        for run, shape, inverse in self._inverses(smoothness):
+            own = out[:, run]
+            out[:, run] = (own.reshape(-1, *shape) @ inverse).reshape(own.shape)
+        return self.gradient(out, smoothness)
+
+    def _by_block(
+        self, values: Float, smoothness: float | None, of: Callable[[Float], Float]
+    ) -> Float:
+        """Values ``(d, ...)``, those of each block times a matrix that is made of ``R^-1``."""
+        out = values.copy()
+        for run, shape, inverse in self._inverses(smoothness):
+            own = values[run]
+            out[run] = (of(inverse) @ own.reshape(*shape, -1)).reshape(own.shape)
         return out
 
-    def _inverses(self, smoothness: float | None) -> Iterator[tuple[slice, Float]]:
-        """Each block, and ``R^-1`` of it."""
+    def _inverses(
+        self, smoothness: float | None
+    ) -> Iterator[tuple[slice, tuple[int, int], Float]]:
+        """Each run of blocks, their number and size, and ``R^-1`` of such a block."""
         if smoothness is None:
             return
+        for first, count, size in self._runs:
+            run = slice(first, first + count * size)
+            yield run, (count, size), _inverse(size, smoothness)
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int, int]]:
+        """First feature, number and size of blocks of one size that follow one another."""
+        runs = list[tuple[int, int, int]]()
         for first, size in self.spans:
-            yield slice(first, first + size), _inverse(size, smoothness)
+            begun, count, before = runs[-1] if runs else (0, 0, 0)
+            if (first, size) == (begun + count * before, before):
+                runs[-1] = begun, count + 1, size
+            else:
+                runs.append((first, 1, size))
+        return runs
 
 
 @dataclass(frozen=True, eq=False)

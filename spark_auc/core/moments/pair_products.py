@@ -113,10 +113,10 @@ def _product(
     part_of: PartOf | None,
 ) -> Float:
     dimension, count, far = rows.dimension, V.shape[1], bool(origin.any())
-    more = (0, _padded(count) - count)
-    opposite = np.pad(opposite, ((0, 0), more))
-    weight = np.pad(weight, ((0, 0), more), constant_values=1.0)
-    without = np.pad(without, more, constant_values=NO_PART)
+    more = _padded(count) - count
+    opposite = np.hstack([opposite, np.zeros((2, more))])
+    weight = np.hstack([weight, np.ones((2, more))])
+    without = np.append(without, np.full(more, NO_PART))
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
         table, out = (_lines(dimension, without.size) for _ in range(2))
