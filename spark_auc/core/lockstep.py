@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from threading import Condition, Thread, local
 from typing import Generic, TypeVar
 
@@ -46,15 +47,30 @@ class Lockstep(Generic[Request, Answer]):
                 raise self._failure
             return self._answers.pop(number)
 
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    def map(
+        self, function: Callable[[T], R], items: Iterable[T], at_once: int | None = None
+    ) -> Iterator[R]:
         """Results of a function in the order of its arguments, each computed in its own thread.
+
+        Parameters
+        ----------
+        function
+            The function.
+        items
+            Its arguments.
+        at_once
+            Most threads at a time. Default: one for each argument.
 
         Raises
         ------
         Exception
             The first error of the function or of ``answer``. The other threads end first.
         """
-        arguments = list(items)
+        remaining = iter(items)
+        while arguments := list(islice(remaining, at_once)):
+            yield from self._together(function, arguments)
+
+    def _together(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
         self._running, self._failure = set(range(len(arguments))), None
         results: dict[int, R] = {}
         errors: dict[int, BaseException] = {}
@@ -87,7 +103,7 @@ class Lockstep(Generic[Request, Answer]):
                         thread.join()
         if errors:
             raise errors[min(errors)]
-        return iter([results[number] for number in range(len(arguments))])
+        return [results[number] for number in range(len(arguments))]
 
     def _serve(self) -> None:
         """Answer until no thread runs."""

@@ -73,6 +73,11 @@ def ridges(
     return solutions
 
 
+def space_bytes(dimension: int) -> int:
+    """Most bytes of a Krylov space of vectors ``(d,)``."""
+    return min(8 * dimension * _LONGEST, _SPACE_BYTES)
+
+
 def _unsolved(solutions: Sequence[Solution]) -> list[int]:
     return [i for i, solution in enumerate(solutions) if not solution.converged]
 
@@ -124,7 +129,7 @@ def _in_krylov(
     """The weights ``(d, l)``, the number of steps, and whether ``Sigma`` is indefinite."""
     Sigma, d = quadratic.Sigma, quadratic.dimension
     has_matrix = isinstance(Sigma, SymmetricTiles)
-    space = KrylovSpace(quadratic.mu, max(1, min(max_steps, d, _SPACE_BYTES // (8 * d))))
+    space = KrylovSpace(quadratic.mu, max(1, min(max_steps, d, space_bytes(d) // (8 * d))))
     from_weak = sorted(penalties, key=lambda penalty: penalty.l2)
 
     def solved(penalty: ElasticNet) -> bool:

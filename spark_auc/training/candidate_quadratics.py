@@ -6,21 +6,45 @@ many for a matrix have an operator on rows in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Protocol
+from functools import partial, reduce
+from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.memory import FOLDS_AT_ONCE
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
-from spark_auc.core.moments.operator import column_moments, operator_quadratic
+from spark_auc.core.moments.operator import column_moments, fold_quadratics
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import ArrayRows, RowSource
+from spark_auc.core.row_source import ArrayRows, RowSource, batchwise, complements
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.types import Float
+from spark_auc.core.types import Float, Int
+from spark_auc.solvers.ridge_path import space_bytes
 from spark_auc.training.blocks import Blocks, Method
-from spark_auc.training.cross_validation import CrossValidation
+from spark_auc.training.cross_validation import CrossValidation, InOrder
+from spark_auc.training.fold_moments import columns_of_folds
 from spark_auc.training.fold_rows import FoldRows, to_columns
+
+# Most bytes of the Krylov spaces of the folds and degrees of smoothness that share passes.
+_SPACES = 1 << 31
+
+
+class Training(NamedTuple):
+    """What `CrossValidation.train` takes.
+
+    Parameters
+    ----------
+    quadratics
+        The quadratic of each fold's training rows, and the divisors ``(d,)`` of its columns.
+    in_order
+        What maps a function over them so that they share passes over the rows; None without any.
+    """
+
+    quadratics: Iterable[tuple[Quadratic, Float | None]]
+    in_order: InOrder | None = None
 
 
 class CandidateQuadratics(Protocol):
@@ -30,10 +54,8 @@ class CandidateQuadratics(Protocol):
         """The trace of a candidate's ``Sigma`` of all rows."""
         ...
 
-    def training(
-        self, method: Method, *, taught: bool, standardize: bool
-    ) -> Iterator[tuple[Quadratic, Float | None]]:
-        """The quadratic of each fold's training rows, and the divisors ``(d,)`` of its columns."""
+    def training(self, method: Method, *, taught: bool, standardize: bool) -> Training:
+        """The quadratics of the training rows of each fold."""
         ...
 
 
@@ -75,18 +97,20 @@ class UnionMoments:
         squares = _squares(self.columns[taught], standardize)
         return float(squares[method.columns(self.blocks)].sum())
 
-    def training(
-        self, method: Method, *, taught: bool, standardize: bool
-    ) -> Iterator[tuple[Quadratic, Float | None]]:
+    def training(self, method: Method, *, taught: bool, standardize: bool) -> Training:
         """See `CandidateQuadratics.training`."""
         columns = method.columns(self.blocks)
         more = self.taught.of_columns(columns) if taught and self.taught else None
-        for others in self.others:
-            part = others.of_columns(columns)
-            if more is not None:
-                part = part.merge(more)
-            scale = part.columns().standard_deviation() if standardize else None
-            yield part.quadratic(scale), scale
+
+        def quadratics() -> Iterator[tuple[Quadratic, Float | None]]:
+            for others in self.others:
+                part = others.of_columns(columns)
+                if more is not None:
+                    part = part.merge(more)
+                scale = part.columns().standard_deviation() if standardize else None
+                yield part.quadratic(scale), scale
+
+        return Training(quadratics())
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +133,34 @@ class RowQuadratics:
 
     def trace(self, method: Method, *, taught: bool, standardize: bool) -> float:
         """See `CandidateQuadratics.trace`."""
-        rows = self.rows.changed(*to_columns(method.columns(self.blocks)))
-        if not taught:
-            rows = FoldRows(rows, self.folds).inside()
+        rows = self._rows(method, taught)
         return float(_squares(column_moments(rows), standardize).sum())
 
-    def training(
-        self, method: Method, *, taught: bool, standardize: bool
-    ) -> Iterator[tuple[Quadratic, Float | None]]:
+    def training(self, method: Method, *, taught: bool, standardize: bool) -> Training:
         """See `CandidateQuadratics.training`."""
+        rows, count = self._rows(method, taught), self.folds.count
+        own, _ = columns_of_folds(rows, self.folds, self.folds.parts)
+        columns = complements(own)[:count]
+        scales = [c.standard_deviation() if standardize else None for c in columns]
+        # Once, and not in each pass.
+        numbered = rows.changed(batchwise(self._numbered))
+        given = list(zip(columns, scales, strict=True))
+        passes, quadratics = fold_quadratics(numbered, _number, given)
+        at_once = max(FOLDS_AT_ONCE, _SPACES // space_bytes(rows.dimension))
+        return Training(zip(quadratics, scales, strict=True), partial(passes.map, at_once=at_once))
+
+    def _numbered(self, batch: Batch) -> Batch:
+        """A batch with the fold of each row as its group."""
+        return batch._replace(group=self.folds.of(batch).astype(np.uint64))
+
+    def _rows(self, method: Method, taught: bool) -> ArrayRows:
+        """The rows with a candidate's columns; without those of no fold unless they train."""
         rows = self.rows.changed(*to_columns(method.columns(self.blocks)))
-        for part in FoldRows(rows, self.folds).training(taught):
-            scale = column_moments(part).standard_deviation() if standardize else None
-            yield operator_quadratic(part, scale), scale
+        return rows if taught else FoldRows(rows, self.folds).inside()
+
+
+def _number(batch: Batch) -> Int:
+    return batch.groups().astype(np.int64)
 
 
 def _squares(moments: ColumnMoments, standardize: bool) -> Float:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -41,10 +42,12 @@ HeldOutAUC: TypeAlias = Callable[[Sequence[Float]], tuple[Float, float]]
 # From the weights (d, l) of the first folds by the l penalties that remain, and the numbers of
 # these, to the penalties to leave out, with the reasons.
 Trial: TypeAlias = Callable[[Sequence[Float], Sequence[int]], Mapping[int, str]]
-_Fold: TypeAlias = tuple[Quadratic, Float | None]
+# The quadratic of a fold's training rows, with the divisors (d,) of its columns; and whether
+# penalties have the prior's centre, with their smoothness.
+_Part: TypeAlias = tuple[tuple[Quadratic, Float | None], tuple[bool, float | None]]
 _Solved: TypeAlias = tuple[dict[int, Solution], Float | None]
-# Results of a function of a fold, in the order of the folds.
-InOrder: TypeAlias = Callable[[Callable[[_Fold], _Solved], Iterable[_Fold]], Iterator[_Solved]]
+# Results of a function of a part, in the order of the parts.
+InOrder: TypeAlias = Callable[[Callable[[_Part], _Solved], Iterable[_Part]], Iterator[_Solved]]
 
 
 @dataclass(frozen=True)
@@ -135,57 +138,60 @@ class CrossValidation:
     ) -> tuple[list[Float], list[str | None]]:
         """The weights ``(d, l)`` of each fold, and why each penalty was left out (or None).
 
-        ``in_order`` maps a function over the folds, such as that of a `Lockstep`. Default: in
-        threads, `FOLDS_AT_ONCE` at a time. A trial may leave penalties out after the first folds,
-        or raise an error that ends the training.
+        ``in_order`` maps a function over the folds and degrees of smoothness, such as that of a
+        `Lockstep`. Default: in threads, `FOLDS_AT_ONCE` at a time. A trial may leave penalties out
+        after the first folds, or raise an error that ends the training.
         """
         # From strong to weak: each solution is a warm start of the next.
         order = sorted(
             range(len(candidates)),
             key=lambda i: (candidates[i].elasticNetParam, -candidates[i].regParam),
         )
-        weights = []
+        kinds: dict[tuple[bool, float | None], list[int]] = {}
+        for i in order:
+            kinds.setdefault((candidates[i].prior, candidates[i].smoothness), []).append(i)
+        weights = list[Float]()
         left_out: list[str | None] = [None] * len(candidates)
         dropped: Mapping[int, str] = {}
 
-        def solve(fold: _Fold) -> _Solved:
-            quadratic, scale = fold
-            remaining = [i for i in order if not left_out[i]]
-            solved: dict[int, Solution] = {}
-            kinds: dict[tuple[bool, float | None], list[int]] = {}
-            for i in remaining:
-                kind = candidates[i].prior, candidates[i].smoothness
-                kinds.setdefault(kind, []).append(i)
-            for (has_prior, smoothness), numbers in kinds.items():
-                loss = quadratic
-                if has_prior and self.prior:
-                    loss = self.prior.centred(quadratic, scale).quadratic
-                loss = self.curves.quadratic(loss, smoothness)
-                penalties = [candidates[i].penalty for i in numbers]
-                solutions = path(loss, penalties, tol=self.tol, max_iter=self.max_iter)
-                with blas_of(loss.occurring().size):
-                    solved |= dict(zip(numbers, solutions, strict=True))
-            return solved, scale
+        def solve(part: _Part) -> _Solved:
+            (quadratic, scale), (has_prior, smoothness) = part
+            numbers = [i for i in kinds[has_prior, smoothness] if not left_out[i]]
+            loss = quadratic
+            if has_prior and self.prior:
+                loss = self.prior.centred(quadratic, scale).quadratic
+            loss = self.curves.quadratic(loss, smoothness)
+            penalties = [candidates[i].penalty for i in numbers]
+            solutions = path(loss, penalties, tol=self.tol, max_iter=self.max_iter)
+            with blas_of(loss.occurring().size):
+                return dict(zip(numbers, solutions, strict=True)), scale
 
         in_order = in_order or partial(in_threads, threads=min(FOLDS_AT_ONCE, cpus()))
-        for k, (solutions, scale) in enumerate(in_order(solve, training)):
-            for i, solution in solutions.items():
-                if not solution.converged and left_out[i] is None:
-                    left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
-                    words = "the penalty %s is left out: %s"
-                    _log.log(self.level_of_left_out, words, candidates[i], left_out[i])
-            W = np.zeros((next(iter(solutions.values())).w.size, len(candidates)))
-            for i, solution in solutions.items():
-                W[:, i] = self.curves.weights(solution.w, candidates[i].smoothness)
-            weights.append(W if scale is None else W / scale[:, None])
-            _log.info("solved %d penalties in fold %d of %d", len(solutions), k + 1, self.folds)
-            if None not in left_out:
-                reason = next(left_out[i] for i in order if i not in dropped)
-                raise ConvergenceError(
-                    f"found none of {len(candidates)} penalties solved in every fold, expected at "
-                    f"least one; {reason}"
-                )
-            if trial and k + 1 == TRIED < self.folds:
+        folds = iter(training)
+        for most in (TRIED, None) if trial else (None,):
+            kept = [kind for kind, own in kinds.items() if not all(left_out[i] for i in own)]
+            parts = ((fold, kind) for fold in islice(folds, most) for kind in kept)
+            solved = in_order(solve, parts)
+            while of_fold := list(islice(solved, len(kept))):
+                k, scale = len(weights) + 1, of_fold[0][1]
+                solutions = {i: one for found, _ in of_fold for i, one in found.items()}
+                for i, solution in solutions.items():
+                    if not solution.converged and left_out[i] is None:
+                        left_out[i] = f"fold {k}: {solution.certificate.problem()}"
+                        words = "the penalty %s is left out: %s"
+                        _log.log(self.level_of_left_out, words, candidates[i], left_out[i])
+                W = np.zeros((next(iter(solutions.values())).w.size, len(candidates)))
+                for i, solution in solutions.items():
+                    W[:, i] = self.curves.weights(solution.w, candidates[i].smoothness)
+                weights.append(W if scale is None else W / scale[:, None])
+                _log.info("solved %d penalties in fold %d of %d", len(solutions), k, self.folds)
+                if None not in left_out:
+                    reason = next(left_out[i] for i in order if i not in dropped)
+                    raise ConvergenceError(
+                        f"found none of {len(candidates)} penalties solved in every fold, expected "
+                        f"at least one; {reason}"
+                    )
+            if trial and most and most < self.folds:
                 inside = [i for i, reason in enumerate(left_out) if reason is None]
                 dropped = trial([W[:, inside] for W in weights], inside)
                 for i, reason in dropped.items():

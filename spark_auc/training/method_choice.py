@@ -239,7 +239,7 @@ class _Comparison:
             trial = self._trial(method, candidates, rival)
             try:
                 weights, left_out = replace(folds, curves=curves).train(
-                    *(candidates, training), trial=trial
+                    *(candidates, *training), trial=trial
                 )
             except (ConvergenceError, OutdoneError) as error:
                 outdone = isinstance(error, OutdoneError)

@@ -36,7 +36,8 @@ def test_a_request_of_no_thread_is_answered_alone():
     assert shared.ask(4) == 40
     assert list(shared.map(lambda _: 0, [])) == []
     assert list(shared.map(shared.ask, range(2))) == [0, 10]
-    assert [requests for requests, _ in answers] == [[4], [0, 1]]
+    assert list(shared.map(shared.ask, range(3), at_once=2)) == [0, 10, 20]
+    assert [requests for requests, _ in answers] == [[4], [0, 1], [0, 1], [2]]
 
 
 def test_an_error_in_the_answer_ends_all_threads():
@@ -53,7 +54,7 @@ def test_an_error_in_the_answer_ends_all_threads():
             ended.append(number)
 
     with pytest.raises(ValueError, match="no rows"):
-        shared.map(run, range(3))
+        list(shared.map(run, range(3)))
     assert sorted(ended) == [0, 1, 2]
 
 
@@ -67,7 +68,7 @@ def test_an_error_of_one_thread_does_not_stop_the_others():
         return shared.ask(number) + shared.ask(number)
 
     with pytest.raises(KeyError, match="one"):
-        shared.map(run, range(3))
+        list(shared.map(run, range(3)))
     assert [requests for requests, _ in answers] == [[0, 2], [0, 2]]
     # It serves again.
     assert list(shared.map(shared.ask, [7])) == [70]

@@ -198,9 +198,7 @@ class Curves:
             out[run] = (of(inverse) @ own.reshape(*shape, -1)).reshape(own.shape)
         return out
 
-    def _inverses(
-        self, smoothness: float | None
-    ) -> Iterator[tuple[slice, tuple[int, int], Float]]:
+    def _inverses(self, smoothness: float | None) -> Iterator[tuple[slice, tuple[int, int], Float]]:
         """Each run of blocks, their number and size, and ``R^-1`` of such a block."""
         if smoothness is None:
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ PartOf: TypeAlias = Callable[[Batch], Int]
 NO_PART = -1
 # Vectors of one pass: more would not fit in the registers and caches of a processor.
 _MOST = 40
-# Doubles of a line of the processor's cache.
+# Doubles of a line of the processor's cache: so many vectors take little longer than one.
 _DOUBLES = LINE // 8
 
 
@@ -112,51 +112,72 @@ def _product(
     origin: Float,
     part_of: PartOf | None,
 ) -> Float:
-    dimension, count, far = rows.dimension, V.shape[1], bool(origin.any())
-    more = _padded(count) - count
-    opposite = np.hstack([opposite, np.zeros((2, more))])
-    weight = np.hstack([weight, np.ones((2, more))])
-    without = np.append(without, np.full(more, NO_PART))
+    far = bool(origin.any())
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        table, out = (_lines(dimension, without.size) for _ in range(2))
-        table[:, :count] = V
+        out, panels = np.zeros_like(V), list[_Panel]()
         for batch in batches:
-            side = (~batch.y).astype(np.int64)
-            part = np.zeros(side.size, np.int64) if part_of is None else part_of(batch)
+            X, y, side = batch.X, batch.y, (~batch.y).astype(np.int64)
+            part = np.zeros(y.size, np.int64) if part_of is None else part_of(batch)
+            if not (far or isinstance(X, np.ndarray) or without.size == 1):
+                panels = panels or _panels(V, opposite, weight, without)
+                rows_of_batch = *sparse_entries(X), side, part, batch.weights
+                for panel in panels:
+                    _add_product(*rows_of_batch, *panel)
+                continue
             share = np.where(part[:, None] == without, 0.0, batch.weights[:, None] / weight[side])
-            X, shift = batch.X, opposite[side]
+            shift = opposite[side]
             if isinstance(X, np.ndarray):
                 centred = X - origin if far else X
-                out += centred.T @ (share * (centred @ table - shift))
+                out += centred.T @ (share * (centred @ V - shift))
             elif far:
-                _add_far_product(*sparse_entries(X), table, shift, share, origin, out)
-            elif without.size == 1:
-                columns = (values.ravel() for values in (table, shift, share, out))
-                _add_product_of_one(*sparse_entries(X), *columns)
+                _add_far_product(*sparse_entries(X), V, shift, share, origin, out)
             else:
-                _add_product(*sparse_entries(X), table, shift, share, out)
-        yield "product", VectorSum(np.ascontiguousarray(out[:, :count]))
+                columns = (values.ravel() for values in (V, shift, share, out))
+                _add_product_of_one(*sparse_entries(X), *columns)
+        if panels:
+            out += np.hstack([panel.out for panel in panels])[:, : without.size]
+        yield "product", VectorSum(out)
 
     result = rows.fold(
-        fold, (VectorSum,), state_bytes=V.nbytes, what=f"{V.shape[1]} sums of {dimension} features"
+        fold, (VectorSum,), state_bytes=V.nbytes, what=f"{V.shape[1]} sums of {V.shape[0]} features"
     )
     return cast(VectorSum, result["product"]).total if result.states else np.zeros_like(V)
 
 
-def _padded(count: int) -> int:
-    """Least number of columns, from ``count``, of which no row spans more lines than it must."""
-    return min(1 << (count - 1).bit_length(), -(-count // _DOUBLES) * _DOUBLES)
+class _Panel(NamedTuple):
+    """Vectors of a line of the processor's cache, and their products; see `_add_product`."""
+
+    V: Float
+    opposite: Float
+    factor: Float
+    without: Int
+    out: Float
 
 
-def _lines(count: int, width: int) -> Float:
-    """Zeros ``(count, width)`` that begin with a line of the processor's cache.
+def _panels(V: Float, opposite: Float, weight: Float, without: Int) -> list[_Panel]:
+    """Vectors in panels, the last with vectors of 0."""
+    panels = []
+    for first in range(0, without.size, _DOUBLES):
+        own = slice(first, first + _DOUBLES)
+        count = without[own].size
+        table, out = (_lines(V.shape[0]) for _ in range(2))
+        shift, factor = np.zeros((2, 2, _DOUBLES))
+        part = np.full(_DOUBLES, NO_PART)
+        table[:, :count], part[:count] = V[:, own], without[own]
+        shift[:, :count], factor[:, :count] = opposite[:, own], 1.0 / weight[:, own]
+        panels.append(_Panel(table, shift, factor, part, out))
+    return panels
 
-    Rows of 5 doubles anywhere take 1.5 lines, and the second is not prefetched.
+
+def _lines(count: int) -> Float:
+    """Zeros in as many lines of the processor's cache, ``(count, 8)``.
+
+    Elsewhere a row of 8 doubles is in two lines, of which one is prefetched.
     """
-    memory = np.zeros(count * width + _DOUBLES)
+    memory = np.zeros((count + 1) * _DOUBLES)
     start = -memory.ctypes.data % LINE // memory.itemsize
-    return memory[start : start + count * width].reshape(count, width)
+    return memory[start : start + count * _DOUBLES].reshape(count, _DOUBLES)
 
 
 # The loops over columns of `_add_product` take three times as long for one.
@@ -190,31 +211,40 @@ def _add_product(
     data: Float,
     indices: Index,
     indptr: Index,
+    side: Int,
+    part: Int,
+    weights: Float,
     V: Float,
     opposite: Float,
-    share: Float,
+    factor: Float,
+    without: Int,
     out: Float,
 ) -> None:
-    score = np.empty(V.shape[1])
-    for i in range(share.shape[0]):
+    """Add the products of rows with a panel of vectors ``(d, 8)``.
+
+    The number of a row's class is its ``side``, by which vectors have their opposite scores and
+    factors of weights ``(2, 8)``; each leaves out the rows of the part ``without`` ``(8,)``.
+    """
+    score = np.empty(_DOUBLES)
+    for i in range(side.size):
         for p in range(indptr[i], indptr[i + 1]):
-            for c in range(0, score.size, _DOUBLES):
-                prefetch(out[indices[p]], c)
-        if i + 1 < share.shape[0]:
+            prefetch(out[indices[p]], 0)
+        if i + 1 < side.size:
             for p in range(indptr[i + 1], indptr[i + 2]):
-                for c in range(0, score.size, _DOUBLES):
-                    prefetch(V[indices[p]], c)
-        for c in range(score.size):
+                prefetch(V[indices[p]], 0)
+        for c in range(_DOUBLES):
             score[c] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             x, vectors = data[p], V[indices[p]]
-            for c in range(score.size):
+            for c in range(_DOUBLES):
                 score[c] += x * vectors[c]
-        for c in range(score.size):
-            score[c] = share[i, c] * (score[c] - opposite[i, c])
+        k = side[i]
+        for c in range(_DOUBLES):
+            share = 0.0 if part[i] == without[c] else weights[i] * factor[k, c]
+            score[c] = share * (score[c] - opposite[k, c])
         for p in range(indptr[i], indptr[i + 1]):
             x, sums = data[p], out[indices[p]]
-            for c in range(score.size):
+            for c in range(_DOUBLES):
                 sums[c] += x * score[c]
 
 
