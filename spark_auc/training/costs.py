@@ -24,11 +24,12 @@ from spark_auc.solvers.ridge import LARGEST_DIRECT, LARGEST_FACTORISED
 _PRODUCT, _BAND, _UPDATE = 1e-10, 1e-10, 2e-9
 # a number of the matrix over all its copies, and a number that a product with a vector reads;
 _COPIES, _READ = 1.5e-8, 1e-9
-# a stored entry of a sparse row, and the call, in a step on the rows.
-_ENTRY, _CALL = 6e-9, 1e-4
+# a stored entry of a sparse row in a step on the rows, alone and in a pass that folds share; and
+# the calls of a step.
+_ENTRY, _SHARED, _CALL = 6e-9, 2e-9, 3e-4
 # `path` solves so many ridges together, in a Krylov space of mostly fewer and at most more steps;
-# solutions that rank held-out rows only take mostly fewer than half.
-_MANY, _LENGTH, _LONGEST = 6, 200, 400
+# and in one of mostly fewer steps where solutions rank held-out rows only.
+_MANY, _LENGTH, _LONGEST, _ROUGH = 6, 200, 400, 100
 # Steps of a single ridge: on a matrix, where a factor follows if they are many, and on the rows,
 # where few ridges take more.
 _FEW, _ENOUGH = 8, 200
@@ -53,7 +54,7 @@ class Work(NamedTuple):
     has_l1
         Whether a penalty has an l1 factor.
     rough
-        Whether solutions rank held-out rows only.
+        Whether solutions rank held-out rows only, and share passes.
     """
 
     penalties: int = 1
@@ -77,6 +78,7 @@ def steps_on_rows(batches: Iterable[Batch], dimension: int, work: Work) -> int |
         What is solved.
     """
     many = work.penalties >= _MANY
+    entry, length = (_SHARED, _ROUGH) if work.rough else (_ENTRY, _LENGTH)
     # Without a matrix a single ridge of few features forms it for a factor all the same.
     if work.has_l1 or not (many or dimension > LARGEST_FACTORISED):
         return None
@@ -87,12 +89,12 @@ def steps_on_rows(batches: Iterable[Batch], dimension: int, work: Work) -> int |
             step += 2 * _READ * X.size
         else:
             gram += _UPDATE / 2 * float(np.square(np.diff(X.indptr), dtype=float).sum())
-            step += _ENTRY * X.nnz
+            step += entry * X.nnz
     parts = max(work.folds, 1)
-    vectors = 4 * (_LENGTH if many else 1) * _READ * dimension
+    vectors = 4 * (length if many else 1) * _READ * dimension
     step = parts * (step + vectors + _CALL) * (1 if many else work.penalties)
     steps = int((gram + parts * _solved_by_matrix(dimension, work, many)) / step)
-    least = _ENOUGH if not many else _LENGTH if work.rough else _LONGEST
+    least = _ENOUGH if not many else length if work.rough else _LONGEST
     return steps if steps >= least else None
 
 
@@ -147,8 +149,8 @@ class CountedWork:
         entries, parts = self._entries(blocks), self.folds * factors
         gram = _UPDATE / 2 * self.rows * float(entries) ** 2
         matrix = gram + parts * _solved_by_matrix(dimension, Work(folds=self.folds), many=True)
-        step = _ENTRY * self.rows * entries + 4 * _LENGTH * _READ * dimension + _CALL
-        return min(matrix, parts * _LENGTH * step)
+        step = _SHARED * self.rows * entries + 4 * _ROUGH * _READ * dimension + _CALL
+        return min(matrix, parts * _ROUGH * step)
 
     def hinge(self, blocks: Iterable[str]) -> float:
         """The squared hinge with one penalty on blocks of features."""

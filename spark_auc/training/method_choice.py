@@ -21,7 +21,7 @@ from spark_auc.core.row_source import ArrayRows, RowSource
 from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError, ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid
-from spark_auc.training.blocks import Blocks, Method, fitting, unions
+from spark_auc.training.blocks import ADDITIVE, Blocks, Method, fitting, unions
 from spark_auc.training.candidate_quadratics import (
     CandidateQuadratics,
     RowQuadratics,
@@ -29,7 +29,7 @@ from spark_auc.training.candidate_quadratics import (
 )
 from spark_auc.training.costs import CountedWork, Work, steps_on_rows
 from spark_auc.training.cross_validation import CrossValidation, Trial
-from spark_auc.training.fold_rows import to_columns
+from spark_auc.training.fold_rows import occurring, to_columns
 from spark_auc.training.held_out import held_out_auc, held_out_measures
 from spark_auc.training.hinge_candidates import HingeFolds
 from spark_auc.training.method_result import MethodComparison, MethodResult
@@ -148,14 +148,18 @@ class _Comparison:
     ) -> _Comparison:
         """The comparison of some rows, after one pass over them.
 
-        With ``by_steps`` there are no moments where steps on the rows take less time.
+        With ``by_steps`` there are no moments where steps on the rows take less time for the
+        features of single columns that occur.
         """
         solver, moments = TrainingSettings(folds=settings.folds), None
         gathered = _gathered(rows, settings.wide_rows)
         union = Method(tuple(kept)).columns(kept) if kept else np.zeros(0, dtype=np.int64)
         work = Work(len(ridge_grid(1.0)), settings.folds.count, rough=True)
         if by_steps and not isinstance(gathered, str):
-            by_steps = bool(steps_on_rows(gathered.batches, union.size, work))
+            # The model of single columns tells best: with few of them, the weak penalties, which
+            # take many steps, are often the best ones.
+            found = np.intersect1d(kept.get(ADDITIVE, union), occurring(gathered))
+            by_steps = bool(steps_on_rows(gathered.batches, found.size, work))
         if kept and not (by_steps and isinstance(gathered, ArrayRows)):
             part = _with_columns(rows, union)
             inside = {name: np.searchsorted(union, columns) for name, columns in kept.items()}
