@@ -37,9 +37,9 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     """Train a linear ranker by the squared hinge over all pairs, by truncated Newton steps.
 
     Minimises ``reg_param/2 |w|^2 + 1/2 E[max(0, 1 - w'(x+ - x-))^2]`` (PRSVM+, Khalid et al.,
-    2018). The rows are cached during training, since every step reads them; see
-    `truncated_newton`. The scores of all rows are gathered in this process if they fit, and
-    otherwise summarised in ranges, with an error that is in the certificate. Where folds choose
+    2018). The rows are gathered in this process if they fit, and otherwise kept by their engine,
+    since every step reads them; see `truncated_newton`. So are their scores, which are otherwise
+    summarised in ranges, with an error that is in the certificate. Where folds choose
     ``reg_param``, they do so by the squared loss, whose penalty has the same unit; see
     `choose_penalty`.
 
@@ -60,7 +60,8 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     ConvergenceError
         The solver did not reach its tolerance.
     """
-    with rows.kept() as cached:
+    # Packed rows are decoded in every pass.
+    with (rows.gathered_within(rows.memory.rows_limit) or rows).kept() as cached:
         timer = PhaseTimer()
         reg_param, selection = settings.reg_param, None
         if reg_param is None:
