@@ -130,7 +130,7 @@ ORDER = {
     ],
     "spark_auc.features.kinds": [
         ["registry", "pair"],
-        ["tokens", "words", "log", "spline", "standard", "leaves", "parts_of_times"],
+        ["tokens", "words", "presence", "log", "spline", "standard", "leaves", "parts_of_times"],
         ["hashed", "numeric"],
         ["named"],
     ],

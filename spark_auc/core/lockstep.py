@@ -71,6 +71,7 @@ class Lockstep(Generic[Request, Answer]):
             yield from self._together(function, arguments)
 
     def _together(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
+        self._requests, self._answers = {}, {}
         self._running, self._failure = set(range(len(arguments))), None
         results: dict[int, R] = {}
         errors: dict[int, BaseException] = {}

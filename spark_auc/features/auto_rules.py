@@ -21,6 +21,8 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
     "boolean": ("tokens",),
     "time": ("hour", "weekday", "spline"),
 }
+# The kind of an identifier that many rows have, and many have not.
+PRESENCE = ("presence",)
 # Integers are identifiers if almost every row has another one, and they number the rows, or many
 # rows show no relation to the label.
 _OTHERS, _MANY, _ERRORS = 0.95, 1000, 4.0
@@ -30,7 +32,9 @@ _EXACT = 2.0**53
 # Bounds of the number of features of tokens.
 FEWEST, MOST = 2**8, 2**18
 # Most tokens of a column of each kind: bins of logarithms are floor(log(v)^2).
-_MOST_TOKENS = {"hour": 24, "weekday": 7, "log": 1908}
+_MOST_TOKENS = {"hour": 24, "weekday": 7, "log": 1908, "presence": 1}
+# Least share of rows with a value, and without, of identifiers whose presence is a feature.
+_SOME = 0.01
 # A column whose AUC is above this, or that of its reversed order, may contain the label.
 LEAKAGE = 0.99
 
@@ -69,12 +73,18 @@ def decided(
     """
     kinds = KINDS_OF[column.type]
     if is_free and (reason := _useless(column, counts, kinds[0])):
-        return (), [reason]
+        return PRESENCE if _tells_by_presence(counts) else (), [reason]
     if column.type == "time" and _at_midnight(counts):
         kinds = kinds[1:]
     if column.type == "integer" and counts.both.distinct > FEW and not are_codes(counts):
         kinds = kinds[:1]
     return kinds, _leakage(column.name, counts)
+
+
+def _tells_by_presence(counts: ColumnCounts) -> bool:
+    """Whether many rows have a value and many have none."""
+    rows = counts.both.rows
+    return min(rows, counts.rows - rows) >= _SOME * counts.rows
 
 
 def known_values(column: Planned, counts: ColumnCounts) -> tuple[str, ...] | None:
@@ -116,9 +126,10 @@ def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | Non
         return Decision(name, sentence, warning=False)
     if _is_identifier(column, counts, distinct):
         about = "" if counts.both.tallies is None else "about "
+        what = "the values of " if _tells_by_presence(counts) else ""
         sentence = (
-            f"left out {name!r}: {about}{distinct:,} distinct values in {rows:,} rows; name it "
-            f"under {kind} to use it"
+            f"left out {what}{name!r}: {about}{distinct:,} distinct values in {rows:,} rows; name "
+            f"it under {kind} to use {'them' if what else 'it'}"
         )
         return Decision(name, sentence, warning=True)
     return None

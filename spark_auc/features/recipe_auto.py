@@ -15,6 +15,7 @@ from spark_auc.features.auto_rules import (
     AUTO,
     KINDS_OF,
     MOST,
+    PRESENCE,
     Decision,
     decided,
     dimension_of,
@@ -239,7 +240,7 @@ class AutoPlan:
             is_free = column.kind == AUTO and column.name not in crossed
             kinds, reasons = decided(column, counts[column.name], is_free)
             can_be_read = column.type == "text" and min(positive, negative) >= _ROWS_OF_WORDS
-            if not kinds and can_be_read and is_free_text(column.name):
+            if kinds in ((), PRESENCE) and can_be_read and is_free_text(column.name):
                 sentence = f"{column.name!r} is free text: its words are tokens"
                 kinds, reasons = ("words",), [Decision(column.name, sentence, warning=False)]
             entries = _entries(column, kinds)

@@ -83,6 +83,10 @@ def _tokens(hashed: Hashed, columns: Columns, rows: Int) -> pa.Array:
             values = pc.if_else(pa.array(column.validity[rows]), values, None)
     if not hashed.OF_VALUES or hashed.words is not None:
         # Few values, such as bins of logarithms.
+        if len(hashed.words or ()) == 1:
+            # All values have the same token.
+            is_text = isinstance(column, Text)
+            values = pc.greater(pc.binary_length(values), 0) if is_text else values.is_valid()
         return _by_value(values, lambda at: hashed.token(column, int(rows[at])))
     words = values if isinstance(column, Text) else values.cast(pa.large_string())
     words = pc.if_else(pc.equal(pc.binary_length(words), 0), None, words.cast(pa.large_binary()))

@@ -37,6 +37,13 @@ class RecipeSettings(TypedDict, total=False):
             "text of words that repeat in other rows, where the texts do not."
         ),
     ]
+    presence: Annotated[
+        list[str] | None,
+        Setting(
+            "Columns of text or integers as hashed tokens of whether they have a value. With auto, "
+            "identifiers that 1% of the rows have, and 1% have not."
+        ),
+    ]
     hour: Annotated[list[str] | None, Setting("Columns of times as tokens of their hour, UTC.")]
     weekday: Annotated[list[str] | None, Setting("Columns of times as tokens of their weekday.")]
     auto: Annotated[

@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 # Greatest dimension of a Krylov space.
 _LONGEST = 400
-# Greatest size of its vectors in bytes.
-_SPACE_BYTES = 1 << 30
+# Greatest size of its vectors in bytes, and that of all spaces that grow together.
+_SPACE_BYTES, _SPACES_BYTES = 1 << 30, 1 << 31
 # Without a matrix, one in so many penalties may be left unsolved after so many steps: the weakest
 # take most steps.
 _SPARED, _AFTER = 3, 64
@@ -76,6 +76,11 @@ def ridges(
 def space_bytes(dimension: int) -> int:
     """Most bytes of a Krylov space of vectors ``(d,)``."""
     return min(8 * dimension * _LONGEST, _SPACE_BYTES)
+
+
+def spaces_at_once(dimension: int) -> int:
+    """Number of Krylov spaces of vectors ``(d,)`` that may grow together."""
+    return _SPACES_BYTES // space_bytes(dimension)
 
 
 def _unsolved(solutions: Sequence[Solution]) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from spark_auc.core.hinge.lines import AnyMargins, Line, line_of
 from spark_auc.core.hinge.margins import Margins
 from spark_auc.core.hinge.pair_hinge import Gradient, PairHinge
-from spark_auc.core.hinge.row_scores import RowScores
+from spark_auc.core.hinge.range_margins import RangeMargins
 from spark_auc.core.moments.objective import Matrix, Quadratic
 from spark_auc.core.types import Float
 from spark_auc.solvers.preconditioner import Preconditioner, Product
@@ -209,27 +209,21 @@ def _direction(
 ) -> tuple[Float, Line, list[Product]]:
     """The Newton direction by conjugate gradients, the margins along it, and the products.
 
-    The gathered scores of the sum of earlier directions follow from those of each, so that the
-    scores of the result need no pass of their own.
+    The pass for the gathered scores of a search direction also computes those of the sum of the
+    earlier directions, so that the scores of the result need no pass of their own.
     """
     total, residual = np.zeros_like(point.w), -point.gradient.value
     search = z = precondition(residual)
     first = rho = float(residual @ z)
     forcing = max(_FORCING, 0.5 * tolerance / point.kkt)
     margins: AnyMargins | None = None
-    # By the weights and the sum of directions.
-    along: RowScores | None = None
     products: list[Product] = []
     while True:
         if hinge.ranges is not None:
             margins = hinge.in_ranges(point.w, search)
         else:
-            scores = hinge.scores(point.w, search)
-            if along and scores.has_rows_of(along):
-                scores = scores.extended(along)
-            elif along:
-                scores = hinge.scores(point.w, search, total)
-            margins = Margins.of(scores, margins if isinstance(margins, Margins) else None)
+            known = margins if isinstance(margins, Margins) else None
+            margins = Margins.of(hinge.scores(point.w, search, total), known)
         product = hinge.product(point.w, search, margins)
         curvature = float(search @ product)
         # Without curvature along the direction, the gradient along it is 0 too.
@@ -238,10 +232,11 @@ def _direction(
         total, residual = total + step * search, residual - step * product
         z = precondition(residual)
         rho, before = float(residual @ z), rho
-        if isinstance(margins, Margins):
-            along = margins.scores.combined(np.array([[1.0, 0.0, 0.0], [0.0, step, 1.0]]))
         if len(products) == max_steps or not step or rho <= forcing**2 * first:
-            return total, line_of(along) if along else hinge.line(point.w, total), products
+            if isinstance(margins, RangeMargins):
+                return total, hinge.line(point.w, total), products
+            factors = np.array([[1.0, 0.0, 0.0], [0.0, step, 1.0]])
+            return total, line_of(margins.scores.combined(factors)), products
         search = z + rho / before * search
 
 

@@ -183,9 +183,9 @@ class TableRows:
 
         received = self._packed().received(receive, limit)
         if received is None:
-            _log.info("the rows exceed this limit: the tasks compute the moments")
+            _log.info("the rows exceed this limit: they are read in parts")
             return None
-        _log.info("the rows take less memory than their moments: using the rows")
+        _log.info("the rows are gathered in memory")
         labels = reduce(LabelCounts.merge, (counts for _, counts in received), LabelCounts())
         self.check(labels)
         batches = store.batches(chain.from_iterable(stored for stored, _ in received))

@@ -22,14 +22,11 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows, RowSource, batchwise, complements
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float, Int
-from spark_auc.solvers.ridge_path import space_bytes
+from spark_auc.solvers.ridge_path import spaces_at_once
 from spark_auc.training.blocks import Blocks, Method
 from spark_auc.training.cross_validation import CrossValidation, InOrder
 from spark_auc.training.fold_moments import columns_of_folds
 from spark_auc.training.fold_rows import FoldRows, to_columns
-
-# Most bytes of the Krylov spaces of the folds and degrees of smoothness that share passes.
-_SPACES = 1 << 31
 
 
 class Training(NamedTuple):
@@ -146,7 +143,7 @@ class RowQuadratics:
         numbered = rows.changed(batchwise(self._numbered))
         given = list(zip(columns, scales, strict=True))
         passes, quadratics = fold_quadratics(numbered, _number, given)
-        at_once = max(FOLDS_AT_ONCE, _SPACES // space_bytes(rows.dimension))
+        at_once = max(FOLDS_AT_ONCE, spaces_at_once(rows.dimension))
         return Training(zip(quadratics, scales, strict=True), partial(passes.map, at_once=at_once))
 
     def _numbered(self, batch: Batch) -> Batch:

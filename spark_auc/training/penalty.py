@@ -22,6 +22,7 @@ from spark_auc.core.spill import IN_MEMORY
 from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.solvers.ridge_path import spaces_at_once
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import occurring, to_columns
 from spark_auc.training.held_out import held_out_auc
@@ -165,7 +166,8 @@ def _choice(
             # A matrix follows if one that is left out can be the best.
             cross_validation = replace(cross_validation, level_of_left_out=logging.INFO)
         passes, training = _from_rows(problem, cross_validation, columns, settings)
-        in_order = passes.map
+        at_once = max(cross_validation.folds, spaces_at_once(problem.rows.dimension))
+        in_order = partial(passes.map, at_once=at_once)
         if problem.survey.arrivals is None:
             validation = problem.rows
     _log.info(

@@ -60,8 +60,7 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     ConvergenceError
         The solver did not reach its tolerance.
     """
-    # Packed rows are decoded in every pass.
-    with (rows.gathered_within(rows.memory.rows_limit) or rows).kept() as cached:
+    with rows.kept() as kept:
         timer = PhaseTimer()
         reg_param, selection = settings.reg_param, None
         if reg_param is None:
@@ -70,10 +69,12 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
                 one_standard_error=settings.one_standard_error,
                 standardize=settings.standardize,
             )
-            chosen = choose_penalty(cached, Sampling(), squared)
+            chosen = choose_penalty(kept, Sampling(), squared)
             selection = chosen.selection
             reg_param = selection.candidate.regParam
             timer.end("select")
+        # Rows that stay with their engine are decoded in every pass.
+        cached = kept.gathered_within(kept.memory.rows_limit) or kept
         curves, smoothness, moments = settings.curves, settings.smoothness, None
         if cached.dimension <= _MATRIX and fits_in_matrix(cached):
             moments, labels = labelled_pair_moments(cached)

@@ -189,7 +189,7 @@ def test_crossed_columns_are_kept():
 
 
 def test_rows_without_a_value():
-    """Identifiers of few rows are identifiers; a value in some rows only is no constant."""
+    """Identifiers of few rows are told by presence; a value in some rows only is no constant."""
     n = 300
     y = np.arange(n) % 3 == 0
     gaps = np.arange(n) % 7 > 1
@@ -201,8 +201,10 @@ def test_rows_without_a_value():
     }
     made = AutoPlan.of_schema({"id": "text", "flag": "text", "number": "float", "absent": "float"})
     plan, _, decisions = made.resolved(made.fold([(columns, y)]))
-    assert [c.name for c in plan.columns] == ["flag", "number", "absent"]
-    assert decisions[0].sentence.startswith("left out 'id': 86 distinct values in 86 rows;")
+    assert [c.name for c in plan.columns] == ["id", "flag", "number", "absent"]
+    assert plan.columns[0].kind == "presence"
+    sentence = "left out the values of 'id': 86 distinct values in 86 rows;"
+    assert decisions[0].sentence.startswith(sentence)
     assert decisions[1].sentence.startswith("'absent' alone has AUC ")
 
 

@@ -192,7 +192,14 @@ class Margins:
         previous
             Margins whose sorting is used again if the rows and their first scores are the same.
         """
-        if previous and scores.has_rows_of(previous.scores):
+        if previous and all(
+            np.array_equal(new[:2], old[:2])
+            for new, old in zip(
+                (scores.positive, scores.negative),
+                (previous.scores.positive, previous.scores.negative),
+                strict=True,
+            )
+        ):
             return cls(scores, previous.positive, previous.negative)
         u, r, *_ = scores.positive
         return cls(scores, _Side.of(r + 1.0, u), _Side.of(scores.negative[1], scores.negative[0]))

@@ -66,16 +66,6 @@ class RowScores(SchemaState):
         """The scores of both sets of rows."""
         return self.union([self, other])
 
-    def has_rows_of(self, other: RowScores) -> bool:
-        """Whether the weights and the first scores are those of other rows, in the same order."""
-        pairs = (self.positive, other.positive), (self.negative, other.negative)
-        return all(np.array_equal(own[:2], others[:2]) for own, others in pairs)
-
-    def extended(self, other: RowScores) -> RowScores:
-        """The scores by these vectors, then by the last one of other scores of the same rows."""
-        pairs = (self.positive, other.positive), (self.negative, other.negative)
-        return RowScores(*(np.concatenate([own, others[-1:]]) for own, others in pairs))
-
     def combined(self, factors: Float) -> RowScores:
         """The scores by linear combinations ``(l, k)`` of the vectors, as `settled_product`."""
         return RowScores(
