@@ -16,7 +16,7 @@ from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.training.hinge_problem import hinge_problem
-from spark_auc.training.penalty import choose_penalty
+from spark_auc.training.penalty import choose_penalty, gathered_occurring
 from spark_auc.training.problem import fits_in_matrix
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import HingeSettings, TrainingSettings
@@ -73,9 +73,10 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
             selection = chosen.selection
             reg_param = selection.candidate.regParam
             timer.end("select")
-        # Rows that stay with their engine are decoded in every pass.
-        cached = kept.gathered_within(kept.memory.rows_limit) or kept
         curves, smoothness, moments = settings.curves, settings.smoothness, None
+        # Rows that stay with their engine are decoded in every pass.
+        gathering = TrainingSettings(folds=settings.folds, curves=curves)
+        cached, features = gathered_occurring(kept, Sampling(), gathering)
         if cached.dimension <= _MATRIX and fits_in_matrix(cached):
             moments, labels = labelled_pair_moments(cached)
             columns = moments.columns()
@@ -107,6 +108,8 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         penalty=Candidate(reg_param, 0.0, smoothness=smoothness),
         selection=selection,
     )
+    if features is not None:
+        result = result.widened(features, rows.dimension)
     _log.info(result.sentence())
     return result
 
