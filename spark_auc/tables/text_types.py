@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 # Codes: as numbers, 07 would be 7, and further digits would be lost.
 CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
 _KINDS, _READING = "kinds", "reading"
+_ODD, _FITTING = "odd ", "fitting "
 # Words for a missing number, boolean or time, some of which can be labels or words of text.
 _MISSING = (*MISSING, "-", ".", r"\N", "NaT", "0000-00-00")
 _NAMES = tuple(FORMATS)
@@ -53,14 +54,15 @@ _NOUNS = {
 }
 # The formats of labels and keys that are no words.
 _OF_LABELS = ("integer", "float")
-# Most odd words of a column, and their largest share of its values: of one word, and of several.
-MOST_ODD, _ONE, _SEVERAL = 8, 0.5, 0.02
+# Most odd words of a column, and their largest share of its values: of one word, or beside more
+# other values than tokens tell well; and of several words.
+MOST_ODD, _ONE, _SEVERAL, _TOLD = 8, 0.5, 0.02, 256
 # Those of formats beside which words have meanings, such as "normal" beside ">8" and "never" beside
 # ">4".
 _MOST_OF = {"boolean": 0.0, "band": _SEVERAL, "duration": _SEVERAL}
 _UNDECIDED = "monthFirst", "dayFirst"
-# Bytes of the state of a column: counts, and odd words.
-_BYTES = 1_000
+# Bytes of the state of a column: counts, odd words and other values.
+_BYTES = 10_000
 # Most bytes of a column in which the row of an odd word is looked for.
 _GATHERED = 2**30
 
@@ -168,12 +170,15 @@ class Found(NamedTuple):
         Number of values that do not fit the format.
     words
         Some odd words, with the number of values of each.
+    is_told
+        Whether the other values are few, so that tokens of them tell as much as numbers or times.
     """
 
     reading: Reading
     values: int
     odd: int = 0
     words: Mapping[str, int] = {}
+    is_told: bool = True
 
     def sentence(self, others: str = "others count as missing") -> str:
         """What was odd, and what becomes of it, for the log."""
@@ -191,8 +196,9 @@ def inferred(
     """How columns of text are read that have numbers, booleans, times or codes; others stay text.
 
     Of formats that all values fit, the first in the order of `INFERRED` is taken, else the one with
-    the fewest odd values: of one word at most half of the values, of up to `MOST_ODD` words 2%. Of
-    bands and durations one word is 2% as well, and booleans have none.
+    the fewest odd values: of one word at most half of the values, of up to `MOST_ODD` words 2%, or
+    half beside more than 256 other values. Of bands and durations all odd words are at most 2%, and
+    booleans have none.
     Dates stay text, with a warning, where each may have the day or the month first.
 
     Parameters
@@ -232,8 +238,8 @@ def inferred(
         elif name not in labels and odd[form] <= _MOST_OF.get(form, _ONE) * values:
             uncertain[name] = Found(Reading(name, form), values, odd[form])
     for name, one in _with_words(table, uncertain).items():
-        few = len(one.words) <= MOST_ODD and one.odd <= _SEVERAL * one.values
-        if len(one.words) == 1 or few:
+        rare = one.odd <= _SEVERAL * one.values or not one.is_told
+        if len(one.words) == 1 or (rare and len(one.words) <= MOST_ODD):
             found[name] = one._replace(reading=replace(one.reading, absent=tuple(one.words)))
     return {name: found[name] for name in names if name in found}
 
@@ -461,13 +467,17 @@ def _with_words(table: Table, found: Mapping[str, Found]) -> dict[str, Found]:
     """The same with some odd words, by one pass over columns that have any."""
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
-        tallies = dict.fromkeys(found, Tally.zero(MOST_ODD + 1))
+        kinds = (_ODD, MOST_ODD + 1), (_FITTING, _TOLD + 1)
+        tallies = {(kind, name): Tally.zero(most) for kind, most in kinds for name in found}
         for batch in batches:
             for (name, one), values in zip(found.items(), batch.columns, strict=True):
                 words = present(as_text(values), (*_MISSING, *one.reading.absent)).drop_null()
-                odd = words.filter(pa.array(~_fitting(words, one.reading.format)))
-                tallies[name] = tallies[name].merge(Tally.of(odd, MOST_ODD + 1))
-        yield from tallies.items()
+                fits = _fitting(words, one.reading.format)
+                for (kind, most), own in zip(kinds, (~fits, fits), strict=True):
+                    of_batch = Tally.of(words.filter(pa.array(own)), most)
+                    tallies[kind, name] = tallies[kind, name].merge(of_batch)
+        for (kind, name), tally in tallies.items():
+            yield f"{kind}{name}", tally
 
     if not found:
         return {}
@@ -475,7 +485,9 @@ def _with_words(table: Table, found: Mapping[str, Found]) -> dict[str, Found]:
     states = table.select([*found]).fold(fold, (Tally,), state_bytes=_BYTES * len(found), what=what)
     made = dict[str, Found]()
     for name, one in found.items():
-        tally = cast(Tally, states[name])
+        tally = cast(Tally, states[f"{_ODD}{name}"])
         pairs = zip(tally.values.tolist(), tally.rows.tolist(), strict=True)
-        made[name] = one._replace(words=dict(sorted(pairs, key=lambda pair: -pair[1])))
+        is_told = cast(Tally, states[f"{_FITTING}{name}"]).values.size <= _TOLD
+        words = dict(sorted(pairs, key=lambda pair: -pair[1]))
+        made[name] = one._replace(words=words, is_told=is_told)
     return made

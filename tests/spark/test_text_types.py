@@ -161,6 +161,32 @@ def test_few_odd_words_keep_a_column_of_numbers(case):
 
 
 @pytest.mark.parametrize(
+    ("distinct", "words", "share", "is_number"),
+    [
+        (257, 3, 0.45, True),
+        (256, 3, 0.45, False),
+        (257, 8, 0.2, True),
+        (257, 9, 0.2, False),
+        (257, 3, 0.55, False),
+    ],
+)
+def test_several_words_beside_many_numbers(distinct, words, share, is_number):
+    """Tokens tell few numbers as well as a number does, and the words too."""
+    rng = np.random.default_rng(2)
+    odd = [f"word {k % words}" for k in range(round(share * 2000))]
+    numbers = [str(k % distinct) for k in range(2000 - len(odd))]
+    order = rng.permutation(2000)
+    rows = pa.table({"x": [[*numbers, *odd][k] for k in order]})
+    for rows_of_part in (100, 2000):
+        found = inferred(ArrowTable.of(rows, rows_of_part))
+        assert bool(found) == is_number
+        if found:
+            assert dict(found["x"].words) == Counter(odd)
+            made = typed(ArrowTable.of(rows, rows_of_part), readings(found)).gathered()
+            assert made["x"].null_count == len(odd)
+
+
+@pytest.mark.parametrize(
     ("text", "separator"),
     [
         ("a,b\n1,2\n", ","),
