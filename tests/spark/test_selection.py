@@ -61,7 +61,7 @@ def test_the_rows_are_gathered_if_they_are_smaller_than_the_moments(wide, monkey
     selector = MBASelector(regParams=GRID, numFolds=K, keyCol="id", positiveLabel="yes")
     with caplog.at_level("INFO", "spark_auc"):
         model = selector.fit(wide)
-    assert "using the rows" in caplog.text
+    assert "the rows are gathered in memory" in caplog.text
     assert "67 of label 'no', 133 of label 'yes'" in caplog.text
     monkeypatch.setattr(TableRows, "gathered_within", lambda *_: None)
     expected = selector.fit(wide)
