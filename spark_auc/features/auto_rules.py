@@ -21,7 +21,7 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
     "boolean": ("tokens",),
     "time": ("hour", "weekday", "spline"),
 }
-# The kind of an identifier that many rows have, and many have not.
+# The kind of an identifier that many rows have and many lack.
 PRESENCE = ("presence",)
 # Integers are identifiers if almost every row has another one, and they number the rows, or many
 # rows show no relation to the label.

@@ -41,7 +41,7 @@ class RecipeSettings(TypedDict, total=False):
         list[str] | None,
         Setting(
             "Columns of text or integers as hashed tokens of whether they have a value. With auto, "
-            "identifiers that 1% of the rows have, and 1% have not."
+            "identifiers that at least 1% of the rows have and at least 1% lack."
         ),
     ]
     hour: Annotated[list[str] | None, Setting("Columns of times as tokens of their hour, UTC.")]

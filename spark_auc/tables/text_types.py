@@ -54,9 +54,9 @@ _NOUNS = {
 }
 # The formats of labels and keys that are no words.
 _OF_LABELS = ("integer", "float")
-# Most odd words of a column, and their largest share of its values: of one word, or beside more
-# other values than tokens tell well; and of several words.
-MOST_ODD, _ONE, _SEVERAL, _TOLD = 8, 0.5, 0.02, 256
+# Most odd words of a column, and their largest share of its values: of one word or beside many
+# other values, and of several words beside few. So many other values are few.
+MOST_ODD, _ONE, _SEVERAL, _FEW = 8, 0.5, 0.02, 256
 # Those of formats beside which words have meanings, such as "normal" beside ">8" and "never" beside
 # ">4".
 _MOST_OF = {"boolean": 0.0, "band": _SEVERAL, "duration": _SEVERAL}
@@ -170,15 +170,15 @@ class Found(NamedTuple):
         Number of values that do not fit the format.
     words
         Some odd words, with the number of values of each.
-    is_told
-        Whether the other values are few, so that tokens of them tell as much as numbers or times.
+    has_few
+        Whether the other values are few: tokens then tell as much as numbers or times.
     """
 
     reading: Reading
     values: int
     odd: int = 0
     words: Mapping[str, int] = {}
-    is_told: bool = True
+    has_few: bool = True
 
     def sentence(self, others: str = "others count as missing") -> str:
         """What was odd, and what becomes of it, for the log."""
@@ -238,7 +238,7 @@ def inferred(
         elif name not in labels and odd[form] <= _MOST_OF.get(form, _ONE) * values:
             uncertain[name] = Found(Reading(name, form), values, odd[form])
     for name, one in _with_words(table, uncertain).items():
-        rare = one.odd <= _SEVERAL * one.values or not one.is_told
+        rare = one.odd <= _SEVERAL * one.values or not one.has_few
         if len(one.words) == 1 or (rare and len(one.words) <= MOST_ODD):
             found[name] = one._replace(reading=replace(one.reading, absent=tuple(one.words)))
     return {name: found[name] for name in names if name in found}
@@ -467,7 +467,7 @@ def _with_words(table: Table, found: Mapping[str, Found]) -> dict[str, Found]:
     """The same with some odd words, by one pass over columns that have any."""
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
-        kinds = (_ODD, MOST_ODD + 1), (_FITTING, _TOLD + 1)
+        kinds = (_ODD, MOST_ODD + 1), (_FITTING, _FEW + 1)
         tallies = {(kind, name): Tally.zero(most) for kind, most in kinds for name in found}
         for batch in batches:
             for (name, one), values in zip(found.items(), batch.columns, strict=True):
@@ -487,7 +487,7 @@ def _with_words(table: Table, found: Mapping[str, Found]) -> dict[str, Found]:
     for name, one in found.items():
         tally = cast(Tally, states[f"{_ODD}{name}"])
         pairs = zip(tally.values.tolist(), tally.rows.tolist(), strict=True)
-        is_told = cast(Tally, states[f"{_FITTING}{name}"]).values.size <= _TOLD
+        has_few = cast(Tally, states[f"{_FITTING}{name}"]).values.size <= _FEW
         words = dict(sorted(pairs, key=lambda pair: -pair[1]))
-        made[name] = one._replace(words=words, is_told=is_told)
+        made[name] = one._replace(words=words, has_few=has_few)
     return made

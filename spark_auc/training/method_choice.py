@@ -156,8 +156,8 @@ class _Comparison:
         union = Method(tuple(kept)).columns(kept) if kept else np.zeros(0, dtype=np.int64)
         work = Work(len(ridge_grid(1.0)), settings.folds.count, rough=True)
         if by_steps and not isinstance(gathered, str):
-            # The model of single columns tells best: with few of them, the weak penalties, which
-            # take many steps, are often the best ones.
+            # With few features of single columns, weak penalties are often the best. Steps on the
+            # rows do not reach them, whatever the number of pairs.
             found = np.intersect1d(kept.get(ADDITIVE, union), occurring(gathered))
             by_steps = bool(steps_on_rows(gathered.batches, found.size, work))
         if kept and not (by_steps and isinstance(gathered, ArrayRows)):

@@ -31,9 +31,9 @@ from spark_auc.core.types import Float
 
 # A column's mean is subtracted before products if it is more than this number of standard
 # deviations from 0, which takes three times as long. The mean of a 0-1 column is closer unless it
-# is 0 in less than one of a thousand rows. Rounding grows with the number and with the rows: of
-# more rows than these, the second number counts.
-_FAR, _FEW, _FAR_OF_MANY = 32.0, 1_000_000, 4.0
+# is 0 in less than one of a thousand rows. The rounding error grows with this distance and with
+# the number of rows, so that the distance is smaller for many rows.
+_FAR, _FAR_OF_MANY, _MANY = 32.0, 4.0, 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def offsets(columns: ColumnMoments) -> Float:
     """
     mean: Float = columns.weight @ columns.mean / columns.weight.sum()
     spread = columns.squares
-    far = _FAR if columns.rows.sum() <= _FEW else _FAR_OF_MANY
+    far = _FAR_OF_MANY if columns.rows.sum() > _MANY else _FAR
     return np.where(mean**2 > far**2 * spread, mean, 0.0)
 
 

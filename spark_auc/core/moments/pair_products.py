@@ -27,7 +27,7 @@ PartOf: TypeAlias = Callable[[Batch], Int]
 NO_PART = -1
 # Vectors of one pass: more would not fit in the registers and caches of a processor.
 _MOST = 40
-# Doubles of a line of the processor's cache: so many vectors take little longer than one.
+# Doubles of a line of the processor's cache: so many vectors take less time together.
 _DOUBLES = LINE // 8
 
 

@@ -15,7 +15,7 @@ _GIVEN = "given"
 
 @dataclass(frozen=True)
 class Presence(Hashed):
-    """The tokens ``name: value=given`` and ``name: value missing``, such as of identifiers.
+    """A token for rows with a value, ``name: value=given``, and one for rows without.
 
     Parameters
     ----------
