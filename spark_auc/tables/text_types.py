@@ -63,6 +63,10 @@ _MOST_OF = {"boolean": 0.0, "band": _SEVERAL, "duration": _SEVERAL}
 _UNDECIDED = "monthFirst", "dayFirst"
 # Bytes of the state of a column: counts, odd words and other values.
 _BYTES = 10_000
+# Bytes of the distinct values of columns that are matched together, but for the last one.
+_PART_BYTES = 2**26
+# First distinct values of a column, with which a format is matched before the others.
+_FIRST = 64
 # Most bytes of a column in which the row of an odd word is looked for.
 _GATHERED = 2**30
 
@@ -124,37 +128,82 @@ class TextKinds(SchemaState):
     def update(self, batch: pa.RecordBatch, absent: Sequence[Sequence[str]]) -> TextKinds:
         """The state with the rows of a batch, in whose columns some further words are no values."""
         fits, odd, values = self.fits.copy(), self.odd.copy(), self.values.copy()
-        codes = self.codes.copy()
-        for k, column in enumerate(batch.columns):
-            if not fits[k].any():
-                # Nothing can change: the column stays text.
-                continue
-            counts = as_text(column).value_counts()
-            words = present(counts.field("values"), (*_MISSING, *absent[k]))
-            known = words.is_valid()
-            words, rows = words.filter(known), counts.field("counts").filter(known).to_numpy()
-            values[k] += rows.sum()
-            codes[k] |= bool(pc.match_substring_regex(words, CODE).true_count)
-            fitted = set[str]()
-            for t in np.flatnonzero(fits[k]):
-                if WIDER.get(_NAMES[t]) in fitted:
-                    fitted.add(_NAMES[t])
-                    continue
-                misfits = ~_fitting(words, _NAMES[t])
-                fitted |= set() if misfits.any() else {_NAMES[t]}
-                fits[k, t] = np.count_nonzero(misfits) <= self.most
-                odd[k, t] = odd[k, t] + rows[misfits].sum() if fits[k, t] else 0
+        codes, size = self.codes.copy(), len(self.values)
+        # Of a column without a possible format nothing can change: it stays text.
+        for column, words, rows, is_first in _distinct(
+            batch, absent, np.flatnonzero(fits.any(axis=1))
+        ):
+            values += np.bincount(column, rows, size).astype(np.int64)
+            codes[column[_matching(words, CODE)]] = True
+            fitted = dict[str, Bool]()
+            for t, name in enumerate(_NAMES):
+                known = fits[:, t] & fitted.get(WIDER.get(name, ""), False)
+                asked, misfits = fits[:, t] & ~known, np.zeros(column.size, np.bool_)
+                for part in (is_first, ~is_first):
+                    chosen = part & asked[column]
+                    misfits[chosen] = ~_fitting(words.filter(pa.array(chosen)), name)
+                    odd_words = np.bincount(column[misfits], minlength=size)
+                    asked &= odd_words <= self.most
+                fitted[name] = fits[:, t] & (odd_words == 0)
+                fits[:, t] &= odd_words <= self.most
+                odd_rows = np.bincount(column[misfits], rows[misfits], size).astype(np.int64)
+                odd[:, t] = np.where(fits[:, t], odd[:, t] + odd_rows, 0)
         return replace(self, fits=fits, odd=odd, values=values, codes=codes)
+
+
+class _Distinct(NamedTuple):
+    """Distinct values of some columns.
+
+    Parameters
+    ----------
+    column, words, rows : (n,)
+        The column of each value, the value, and its number of rows.
+    is_first : (n,)
+        Whether it is one of the column's first values, which mostly refute a format.
+    """
+
+    column: Int
+    words: pa.Array
+    rows: Int
+    is_first: Bool
+
+
+def _distinct(
+    batch: pa.RecordBatch, absent: Sequence[Sequence[str]], columns: Int
+) -> Iterator[_Distinct]:
+    """The distinct values of some columns of a batch, of many columns together.
+
+    A pattern takes longer to prepare than to match with the values of a column of few rows.
+    """
+    found, size = list[_Distinct](), 0
+    for k in columns:
+        counts = as_text(batch.column(int(k))).value_counts()
+        words = present(counts.field("values"), (*_MISSING, *absent[k]))
+        known = words.is_valid()
+        words, rows = words.filter(known), counts.field("counts").filter(known).to_numpy()
+        is_first = np.arange(len(words)) < _FIRST
+        found.append(_Distinct(np.full(len(words), k), words, rows, is_first))
+        size += words.nbytes
+        if size > _PART_BYTES or k == columns[-1]:
+            column, texts, *others = zip(*found, strict=True)
+            joined = pa.concat_arrays(texts)
+            yield _Distinct(np.concatenate(column), joined, *map(np.concatenate, others))
+            found, size = [], 0
 
 
 def _fitting(words: pa.Array, name: str) -> Bool:
     """Whether words fit a format."""
     form = FORMATS[name]
-    matches = pc.match_substring_regex(words, form.pattern)
-    fits = np.array(matches.to_numpy(zero_copy_only=False), np.bool_)
+    fits = _matching(words, form.pattern)
     if form.refuses and fits.any():
-        fits[fits] = form.convert(words.filter(matches)).is_valid().to_numpy(zero_copy_only=False)
+        kept = form.convert(words.filter(pa.array(fits)))
+        fits[fits] = kept.is_valid().to_numpy(zero_copy_only=False)
     return fits
+
+
+def _matching(words: pa.Array, pattern: str) -> Bool:
+    matches = pc.match_substring_regex(words, pattern)
+    return np.array(matches.to_numpy(zero_copy_only=False), np.bool_)
 
 
 class Found(NamedTuple):

@@ -4,8 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from spark_auc.tables import text_types
 from spark_auc.tables.stratified import ClassHashes
 from spark_auc.tables.tally import Tally
 from spark_auc.tables.text_formats import FORMATS
@@ -60,6 +62,37 @@ def test_laws_of_types():
         return np.concatenate([kinds.fits.ravel(), kinds.codes, *counts]).astype(float)
 
     check_laws(Case(ZERO, of, view, 24))
+
+
+@pytest.mark.parametrize(("part_bytes", "first"), [(1, 1), (1 << 26, 2), (1 << 26, 64)])
+def test_types_of_many_columns_are_those_of_each_value_alone(monkeypatch, part_bytes, first):
+    monkeypatch.setattr(text_types, "_PART_BYTES", part_bytes)
+    monkeypatch.setattr(text_types, "_FIRST", first)
+    rng = np.random.default_rng(0)
+    words = [*KINDS, "007", "$12", "10/49", ">20", "2 months", "13/01/2020", "1/2/2020", "?", None]
+    columns = [list(rng.choice(np.array(own, object), 30)) for own in (words, words[:4], words[8:])]
+    columns += [["1"] * 30, [None] * 30, list(map(str, range(30)))]
+    most, names = 3, [f"c{k}" for k in range(len(columns))]
+    batch = pa.record_batch([pa.array(c, pa.string()) for c in columns], names)
+    fits = np.ones((len(columns), len(FORMATS)), np.bool_)
+    fits[1, 0] = fits[5, 1] = False
+    kinds = TextKinds.zero(fits, most).update(batch, [("x",) if k == 0 else () for k in range(6)])
+    for k, column in enumerate(columns):
+        values = [v for v in column if v and v != "?" and not (k == 0 and v == "x")]
+        assert kinds.values[k] == len(values)
+        assert kinds.codes[k] == ("007" in values)
+        expected = {}
+        for t, form in enumerate(FORMATS.values()):
+            odd = [v for v in values if not fitted(form, v)]
+            if fits[k, t] and len(set(odd)) <= most:
+                expected[[*FORMATS][t]] = len(odd)
+        assert kinds.odd_of(k) == expected
+
+
+def fitted(form, value):
+    text = pa.array([value])
+    matches = pc.match_substring_regex(text, form.pattern)[0].as_py()
+    return matches and form.convert(text)[0].is_valid
 
 
 def test_laws_of_hashes_of_classes():
