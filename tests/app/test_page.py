@@ -426,17 +426,21 @@ def test_a_zipped_package_writes_the_page(tmp_path):
     assert written.stdout == page(evaluation(), {})
 
 
-def test_ticks_of_logarithmic_axes_have_signs_and_digits():
+def test_ticks_of_logarithmic_axes_are_few_with_signs_and_digits():
     from matplotlib.figure import Figure
 
     from spark_auc.app.report.pictures import plain_ticks
 
-    def texts(scale, limits, threshold=None, **more):
+    def drawn_axes(scale, limits, threshold=None, **more):
         axes = Figure().add_subplot()
         axes.set_xscale(scale, **more)
         axes.set_xlim(*limits)
         plain_ticks(axes, threshold)
         axes.figure.canvas.draw()
+        return axes
+
+    def texts(*args, **more):
+        axes = drawn_axes(*args, **more)
         both = [*axes.get_xticklabels(), *axes.get_xticklabels(minor=True)]
         return {label.get_text().replace("\u2212", "-") for label in both} - {""}
 
@@ -444,3 +448,5 @@ def test_ticks_of_logarithmic_axes_have_signs_and_digits():
     narrow = texts("log", (11_000, 15_000))
     assert {"1.2e+04", "1.4e+04"} <= narrow
     assert texts("log", (0.011, 0.019)) >= {"0.012", "0.018"}
+    # Two for each power of ten, and up to two beyond each end.
+    assert 8 <= drawn_axes("log", (1e-6, 1e2)).xaxis.get_minorticklocs().size <= 2 * 8 + 4

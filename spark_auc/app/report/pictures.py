@@ -117,7 +117,7 @@ def _tried(figure: Figure, draw: Callable[[], None]) -> None:
 def plain_ticks(axes: Axes, threshold: float | None = None) -> None:
     """Label a logarithmic x axis by plain numbers, with small ticks at 2 and 5.
 
-    Typeset powers, and small ticks at all digits, take most of a drawing's time.
+    Typeset powers, and small ticks at all digits, would take as long as the rest of a drawing.
 
     Parameters
     ----------
