@@ -23,8 +23,8 @@ _STRIP = 256
 class Banded:
     """The reduction of a symmetric matrix to a band, by Householder reflections.
 
-    The reduction takes ``4/3 d^3`` operations, all in matrix products; each penalty then takes
-    ``O(d)``. It needs the memory of one full matrix: the reflections are stored in place of the
+    The reduction takes ``4/3 d^3`` operations, all in matrix products, and ends early for a matrix
+    of low rank, such as that of few rows; each penalty then takes ``O(d)``. It needs the memory of one full matrix: the reflections are stored in place of the
     entries that they eliminate.
 
     Parameters
@@ -39,8 +39,11 @@ class Banded:
         self._band = np.zeros((_WIDTH + 1, d), order="F")
         # One buffer for all strips avoids page faults of new allocations.
         buffer = np.empty(_STRIP * d)
+        rounding = ROUNDING_OF_EIGENVALUES * float(matrix.trace())
         self._reflections: list[tuple[int, Float, Float]] = []
         for start in range(0, d, _WIDTH):
+            if _is_zero(matrix[start:, start:], rounding):
+                break
             end = min(start + _WIDTH, d)
             columns = np.zeros((2 * _WIDTH, end - start))
             columns[: end - start] = matrix[start:end, start:end]
@@ -88,6 +91,13 @@ class Banded:
         band = self._band.copy(order="F")
         band[0] += shift
         return band
+
+
+def _is_zero(matrix: Float, rounding: float) -> bool:
+    """Whether no entry on or below the diagonal is beyond rounding."""
+    # Eigenvalues of either sign may cancel in the trace.
+    small = float(matrix.trace()) <= rounding
+    return small and bool(np.abs(np.tril(matrix)).max() <= rounding)
 
 
 def _reflected(panel: Float) -> tuple[Float, Float, Float]:

@@ -218,7 +218,7 @@ def test_the_number_of_knots_suits_columns_and_rows(rows, columns, knots):
     assert {len(column.knots) for column in model.recipe.numeric} == {knots}
 
 
-@pytest.mark.parametrize(("knots", "form"), [(20, "rows"), (40, "tiles")])
+@pytest.mark.parametrize(("knots", "form"), [(20, "rows"), (28, "tiles")])
 def test_of_more_features_than_rows_curves_are_smooth(knots, form):
     numbers = np.random.default_rng(0).normal(size=(60, 90))
     made = pd.DataFrame(numbers, columns=[f"c{k}" for k in range(90)]).assign(y=numbers[:, 0] > 0)

@@ -285,6 +285,32 @@ def test_a_band_solves_for_every_factor(d):
     assert Banded(shifted).indefinite(0.0) == (d > 2)
 
 
+@pytest.mark.parametrize("rank", [1, 40, 200])
+def test_the_band_of_a_low_rank_ends_early(rank):
+    rng, d = np.random.default_rng(rank), 700
+    A = rng.normal(size=(d, rank)) * np.exp(2 * rng.normal(size=(d, 1)))
+    Sigma, v = A @ A.T, A @ rng.normal(size=(rank, 1))
+    band = Banded(SymmetricTiles.of(Sigma))
+    assert len(band._reflections) <= rank // 128 + 2
+    assert not band.indefinite(0.0)
+    for l2 in (1e-7 * np.trace(Sigma), 1.0):
+        # By the matrix of the smaller size, A'A.
+        expected = A @ np.linalg.solve(A.T @ A + l2 * np.eye(rank), np.linalg.lstsq(A, v)[0])
+        found = band.solved(v, [l2])
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_eigenvalues_that_cancel_are_no_end_of_a_band():
+    Sigma = np.diag(np.r_[np.ones(140), np.zeros(160)])
+    for first in range(140, 300, 2):
+        Sigma[first : first + 2, first : first + 2] = [[0.0, 0.5], [0.5, 0.0]]
+    band = Banded(SymmetricTiles.of(Sigma))
+    assert band.indefinite(0.0)
+    v = np.arange(300.0)[:, None]
+    expected = np.linalg.solve(Sigma + 1.0 * np.eye(300), v)
+    np.testing.assert_allclose(band.solved(v, [1.0]), expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("diverged", [1e9, 1e100])
 @pytest.mark.parametrize("penalties", [((0.0, 0.0), (0.0, 0.1)), ((0.0, 0.0), (0.05, 0.05))])
 def test_a_ridge_that_diverged_starts_no_other(diverged, penalties, monkeypatch):
