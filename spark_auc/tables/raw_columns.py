@@ -14,6 +14,15 @@ from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.table import Table, fields_named
 
+# The types of raw columns without a value, by the types of recipes.
+OF_NO_VALUE = {
+    "text": pa.string(),
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "float": pa.float64(),
+    "time": pa.timestamp("us"),
+}
+
 
 @dataclass(frozen=True)
 class RawColumns:
@@ -33,6 +42,8 @@ class RawColumns:
         Columns derived of those of times.
     whole
         Those of the names whose floats are integers if they are whole.
+    empty
+        Columns that have no type, because they have no value, and their types in the fit.
     """
 
     names: tuple[str, ...]
@@ -41,6 +52,7 @@ class RawColumns:
     absent: tuple[str, ...] = ABSENT
     whole: frozenset[str] = frozenset()
     derived: tuple[Derived, ...] = ()
+    empty: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -67,7 +79,8 @@ class RawColumns:
 
     def decode(self, arrays: Sequence[pa.Array]) -> Columns:
         """The columns of some rows; `DataError` for a column of another type."""
-        named = zip(self.names, arrays, strict=True)
-        found = {name: raw_column(name, array, self.zone, self.absent) for name, array in named}
+        typed = dict(zip(self.names, arrays, strict=True))
+        typed |= {name: typed[name].cast(OF_NO_VALUE[kind]) for name, kind in self.empty}
+        found = {name: raw_column(name, typed[name], self.zone, self.absent) for name in typed}
         found |= {name: whole(name, found[name]) for name in self.whole}
         return with_derived(found, self.derived)

@@ -20,7 +20,7 @@ from spark_auc.features.token_names import FeatureNames
 from spark_auc.tables.features import Features
 from spark_auc.tables.raw_columns import RawColumns
 from spark_auc.tables.table import Table, fields_named
-from spark_auc.tables.types import raw_type, shown_type
+from spark_auc.tables.types import has_no_value, raw_type, shown_type
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,11 @@ class RawFeatures:
             A column has a type that gives other features than the type in the fit.
         """
         known_fields = fields_named(table, [column.name for column in recipe.inputs])
+        empty = list[tuple[str, str]]()
         for column, known in zip(recipe.inputs, known_fields, strict=True):
+            if has_no_value(known):
+                empty.append((column.name, column.type))
+                continue
             found = raw_type(known.type)
             is_whole = found == "float" and column.name in recipe.whole
             if not is_whole and (found is None or not column.accepts(found)):
@@ -70,7 +74,7 @@ class RawFeatures:
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
         raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent, recipe.derived)
-        return cls(recipe, replace(raw, whole=recipe.whole))
+        return cls(recipe, replace(raw, whole=recipe.whole, empty=tuple(empty)))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
         """The features without the rows that grew trees of the recipe.

@@ -41,6 +41,11 @@ def without_view(field: pa.Field) -> pa.Field:
     return field.with_type(pa.large_string()) if kinds.is_string_view(field.type) else field
 
 
+def has_no_value(field: pa.Field) -> bool:
+    """Whether a column has no type because it has no value, such as a column of Parquet."""
+    return bool(kinds.is_null(field.type)) and FOREIGN not in (field.metadata or {})
+
+
 def is_time(kind: pa.DataType) -> bool:
     """Whether values are dates or times."""
     return bool(kinds.is_date(kind) or kinds.is_timestamp(kind))

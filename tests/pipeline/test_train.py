@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -14,6 +15,8 @@ import spark_auc
 from spark_auc import train
 from spark_auc.app.one_call import table_of
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.files import open_file
 
 
 def people(n=800, seed=0):
@@ -67,6 +70,24 @@ def test_files_and_tables_give_the_same_bits(trained, tmp_path):
         other = train(rows, "bought", **given)
         assert other.evaluation.auc == trained.evaluation.auc
         np.testing.assert_array_equal(other.model.ranker.scorer.w, trained.model.ranker.scorer.w)
+
+
+@pytest.mark.parametrize("name", ["number", "word", "flag", "day"])
+def test_a_column_without_values_has_missing_values(tmp_path, name):
+    """Parquet gives a column without values no type."""
+    rng, n = np.random.default_rng(0), 400
+    frame = pd.DataFrame({"number": rng.normal(size=n), "word": rng.choice(["a", "b"], n)})
+    frame = frame.assign(flag=rng.random(n) < 0.5, day=pd.date_range("2024-01-01", periods=n))
+    frame = frame.assign(y=frame.number + frame.flag + rng.normal(size=n) > 0.5)
+    model = train(frame, "y", test=0, training={"regParam": 0.01}).model
+    kind = pa.Schema.from_pandas(frame).field(name).type
+    tables = []
+    for k, values in enumerate([pa.nulls(n), pa.nulls(n, kind)]):
+        rows = pa.table(frame).set_column(frame.columns.get_loc(name), name, values)
+        pq.write_table(rows, tmp_path / f"{k}.parquet")
+        tables += [open_file(tmp_path / f"{k}.parquet"), ArrowTable.of(rows)]
+    found = [model.evaluate(table).auc for table in tables]
+    assert found == found[:1] * 4
 
 
 def test_settings_keys_and_no_held_out_rows():
