@@ -24,8 +24,8 @@ class Banded:
     """The reduction of a symmetric matrix to a band, by Householder reflections.
 
     The reduction takes ``4/3 d^3`` operations, all in matrix products, and ends early for a matrix
-    of low rank, such as that of few rows; each penalty then takes ``O(d)``. It needs the memory of one full matrix: the reflections are stored in place of the
-    entries that they eliminate.
+    of low rank, such as that of few rows; each penalty then takes ``O(d)``. It needs the memory of
+    one full matrix: the reflections are stored in place of the entries that they eliminate.
 
     Parameters
     ----------
