@@ -34,8 +34,8 @@ def check_weights(table: Table, name: str) -> None:
     column = field_of(table, name)
     if not is_number(column.type):
         raise ConfigError(
-            f"found weight column {name!r} of type {shown_type(column)}; "
-            "expected numbers; set weightCol"
+            f"found weight column {name!r} of type {shown_type(column)}, expected numbers; convert "
+            "it, or name another column of weights"
         )
 
 
@@ -256,8 +256,8 @@ def row_weights(array: pa.Array, name: str | None) -> Float:
     bad = weight[~usable_weights(weight)]
     if bad.size:
         raise DataError(
-            f"found {bad.size} weights that are not finite and positive, or out of range, in a "
-            f"batch of {len(weight)} rows (the first is {bad[0]}); expected 0 or weights from "
+            f"found {bad.size} weights that are NaN, negative or out of range in a batch of "
+            f"{len(weight)} rows (the first is {bad[0]}), expected 0 or weights from "
             f"{WEIGHTS[0]} to {WEIGHTS[1]}; drop, repair or rescale these rows"
         )
     return weight

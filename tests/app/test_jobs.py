@@ -158,7 +158,7 @@ def test_a_failed_job_leaves_the_model_before_it(job, at):
                 "columns": {"label": "y", "features": ["a"], "weight": "u"},
             },
             3,
-            "weights that are not",
+            "weights that are NaN, negative",
         ),
         ({"columns": {"label": "y", "features": ["day"]}}, 2, "day: date"),
         ({"data": {"table": "no_such_table"}}, 1, "TABLE_OR_VIEW_NOT_FOUND"),

@@ -78,7 +78,7 @@ def sparse(size, index, value):
     [
         (bad("label", None), "1 nulls in label column"),
         (bad("label", 2.0), "found 3 label values"),
-        (bad("u", 1e-200), "1 weights that are not finite and positive"),
+        (bad("u", 1e-200), "1 weights that are NaN, negative or out of range"),
         (bad("u", -1.0), r"the first is -1\.0"),
         (bad("u", float("nan")), "the first is nan"),
         (lambda rows: rows.filter(pc.field("label") == 0), "found one class only: 0.0"),
