@@ -72,7 +72,7 @@ ORDER = {
         ["delimited", "json_lines"],
         ["text_ranges"],
         ["quotes", "layouts", "partitions"],
-        ["arrow_table", "drawn_pairs", "columns", "split"],
+        ["arrow_table", "drawn_pairs", "columns", "split", "copies"],
         ["stratified"],
         ["part_files"],
         ["raw_features"],

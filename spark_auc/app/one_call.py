@@ -27,6 +27,7 @@ from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.tables import is_table
 from spark_auc.serving.tables import table_of as arrow_of
 from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.copies import warn_of_copies
 from spark_auc.tables.files import open_file
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.remembered import remembered
@@ -179,8 +180,6 @@ def train(
     label, weight, key = str(label), weight and str(weight), key and str(key)
     whole = table = table_of(rows, [label] if isinstance(positive, str) else [])
     held_out = None
-    if test:
-        table, held_out = by_key(whole, 1 - test, seed, key, (label, positive))
     for name, section in (("features", features), ("training", training)):
         if not isinstance(section, Mapping | None):
             raise ConfigError(
@@ -188,6 +187,12 @@ def train(
                 f"{{'leaveOut': ['id']}}; set {name}"
             )
     given, settings = dict(features or {}), {"weightCol": weight, **(training or {})}
+    of_label, left_out = (label, positive), given.get("leaveOut") or ()
+    unused = [settings["weightCol"], settings.get("foldCol")]
+    unused += [] if isinstance(left_out, str) else left_out
+    unused = [name for name in unused if isinstance(name, str)]
+    if test:
+        table, held_out = by_key(whole, 1 - test, seed, key, of_label, unused)
     ranker = MBAEstimator(labelCol=label, positiveLabel=positive, **settings)
     if ranker.has_folds:
         ranker = ranker.with_values(**{"keyCol": key, "seed": seed, **(training or {})})
@@ -197,6 +202,10 @@ def train(
     model = estimator.fitted(table)
     if held_out is None:
         return Trained(model)
+    if key is None:
+        used = [column.name for column in model.recipe.inputs]
+        rows = sum(model.summary.rows.values())
+        warn_of_copies(table, held_out, used, of_label, rows, unused)
     evaluation = model.evaluate(held_out)
     return Trained(estimator.fitted_again(model, whole) if refit else model, evaluation)
 

@@ -19,7 +19,7 @@ from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.hashes import check_hashable, hashable_names, xxhash64
 from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.stratified import ClassHashes
-from spark_auc.tables.table import Batches, Table, field_of
+from spark_auc.tables.table import Batches, Table, field_of, fields_by_name
 from spark_auc.tables.tally import Tally, tallied
 from spark_auc.tables.types import is_time, shown_type
 
@@ -37,6 +37,7 @@ def by_key(
     seed: int,
     key: str | None = None,
     label: tuple[str, Label | bool | None] | None = None,
+    without: Sequence[str] = (),
 ) -> tuple[T, T]:
     """The rows whose hash of seed and key is below ``fraction``, and the others.
 
@@ -52,18 +53,20 @@ def by_key(
     seed
         An integer of 32 bits.
     key
-        Column to hash. Default: all columns that have a hash, except the label, so that rows of
-        equal values and labels are in the same part; the first part then has the fraction of the
-        rows of each class, by one pass over the rows.
+        Column to hash. Default: all columns that have a hash, except the label and ``without``, so
+        that rows of equal values and labels are in the same part; the first part then has the
+        fraction of the rows of each class, by one pass over the rows.
     label
         Label column, which is not hashed, and positive label; see `positive_label`.
+    without
+        Further columns that are not hashed, such as those that no model uses.
 
     Raises
     ------
     ConfigError
         A column is unknown or has no hash, or the fraction is outside (0, 1).
     DataError
-        Without a key, a label is invalid.
+        Without a key, a label is invalid, or a class has one row.
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"found fraction = {fraction}; expected a share of train in (0, 1)")
@@ -76,7 +79,9 @@ def by_key(
         return table.parted(names, lambda arrays: uniform_of(arrays, seed) < fraction)
 
     of_label = field_of(table, label[0]).name
-    names = [*(name for name in hashable_names(table) if name != of_label), of_label]
+    lookup = fields_by_name(table)
+    unused = {of_label, *(field.name for name in without for field in lookup(name))}
+    names = [*(name for name in hashable_names(table) if name not in unused), of_label]
     if len(names) == 1:
         raise ConfigError(
             f"found no column of text, numbers, booleans or times beside the label {of_label!r}, "
@@ -96,6 +101,13 @@ def by_key(
         fold, (ClassHashes,), state_bytes=ClassHashes.BYTES, what=what
     )
     found = cast(ClassHashes, states.get(_HASHES, ClassHashes.of([])))
+    rows = found.rows.sum(axis=1)
+    if rows.min() == 1:
+        kind = ("negative", "positive")[int(rows.argmin())]
+        raise DataError(
+            f"found 1 {kind} row among {rows.sum()}, expected at least 2, so that both parts have "
+            "one; add such rows, or train without a part that is held out"
+        )
     thresholds = found.thresholds(fraction)
 
     def keep(arrays: Sequence[pa.Array]) -> Bool:

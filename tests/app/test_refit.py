@@ -91,6 +91,38 @@ def test_the_weights_are_those_of_all_rows_and_the_auc_of_the_others(job, rows):
     assert any("mostly city=c" in name for name in names), names
 
 
+def of_keys(copies=20, seed=0):
+    """Rows of 60 keys; the label and the feature of a key are noise."""
+    rng, key = np.random.default_rng(seed), np.repeat(np.arange(60), copies)
+    x, y = rng.normal(size=60), rng.integers(0, 2, 60)
+    return {"x": x[key], "y": y[key], "key": key, "id": np.arange(key.size)}
+
+
+def test_rows_of_a_key_are_held_out_together(job):
+    pq.write_table(pa.table(of_keys()), "keys.parquet")
+    given = {"data": {"path": "keys.parquet"}, "columns": {"label": "y", "key": "KEY"}}
+    given["features"] = {"leaveOut": ["id"]}
+    model, result = job("keyed", **given)
+    assert result["refit"]["measuredRows"] % 20 == 0
+    assert result["auc"] < 0.8
+    assert {column.name for column in model.recipe.inputs} == {"x"}
+    by_column = given | {"holdout": {"by": "key", "train": 0.7, "column": "key"}}
+    same, of_column = job("by_column", **by_column)
+    assert of_column["auc"] == result["auc"]
+    np.testing.assert_array_equal(model.ranker.scorer.w, same.ranker.scorer.w)
+
+
+def test_copies_that_differ_in_a_column_without_use_are_told(job, caplog):
+    pq.write_table(pa.table(of_keys()).drop(["key"]), "copies.parquet")
+    given = {"data": {"path": "copies.parquet"}, "holdout": {"by": "key", "train": 0.7}}
+    _, first = job("copies", **given, features={"spline": ["x"], "auto": False})
+    assert "leave out 'id', by which they differ" in caplog.text
+    caplog.clear()
+    _, second = job("told", **given, features={"spline": ["x"], "auto": False, "leaveOut": ["id"]})
+    assert second["auc"] < first["auc"] - 0.05
+    assert "copies" not in caplog.text
+
+
 def test_a_model_that_is_not_fitted_again(job):
     model, result = job("measured", refit=False)
     assert "refit" not in result

@@ -150,6 +150,15 @@ class Train(RowsAndMoments):
     _known = field_validator("learner")(_known_learner)
     _of_the_learner = field_validator("training", mode="wrap")(_params_of_the_learner)
 
+    @field_validator("holdout")
+    @classmethod
+    def _of_whole_keys(cls, split: Split | None, info: ValidationInfo) -> Split | None:
+        """Rows of one key are held out together, as they are in one fold."""
+        key = info.data["columns"].key if "columns" in info.data else None
+        if split and split.by == "key" and split.column is None and key:
+            return split.model_copy(update={"column": key})
+        return split
+
     @model_validator(mode="after")
     def _served(self) -> Train:
         """Keys that the learner cannot serve are refused."""

@@ -24,8 +24,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_auc.app.config.jobs import Measures, Train
-from spark_auc.app.config.sections import Columns
-from spark_auc.app.config.split import Split
 from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.columns import column_facts, log_columns
 from spark_auc.app.jobs.engines import Engine, Needs
@@ -52,6 +50,7 @@ from spark_auc.pipeline.models import PipelineModel
 from spark_auc.pipeline.ranker_settings import OUTPUTS
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
+from spark_auc.tables.copies import warn_of_copies
 from spark_auc.tables.names import check_names_free
 from spark_auc.tables.split import by_key, by_time
 from spark_auc.tables.table import Table
@@ -136,8 +135,10 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
         version = stack.enter_context(publication(config.output.path, config.output.replace, KIND))
         train, test = rows, None
         if rows is not None:
-            train, test = _halves(rows, config.holdout, config.columns)
+            train, test = _halves(rows, config)
         measured, others = _fitted(config, train)
+        if train and test and config.holdout and config.holdout.by == "key":
+            _warn_of_copies(train, test, measured, config)
         model = measured = _calibrated(measured, config, calibrating)
         if rows is not None and _refits(config):
             _log.info("training again on all rows, with the recipe and the penalty chosen")
@@ -180,18 +181,35 @@ def names_of(config: Train) -> list[str] | None:
     return [name for name in found if isinstance(name, str)]
 
 
-def _halves(table: Table, split: Split | None, columns: Columns) -> tuple[Table, Table | None]:
+def _halves(table: Table, config: Train) -> tuple[Table, Table | None]:
     """The rows to train on, and those to test on; all and None without a split."""
+    split, columns = config.holdout, config.columns
     if split is None:
         return table, None
     if split.by == "key":
         label = (columns.label, columns.positiveLabel)
-        return by_key(table, split.train, split.seed, split.column, label)
+        return by_key(table, split.train, split.seed, split.column, label, _unused(config))
     if split.by == "position":
         return table.cut(split.train)
     assert split.column is not None
     assert split.before is not None
     return by_time(table, split.column, split.before)
+
+
+def _unused(config: Train) -> list[str]:
+    """Columns that are no features by the configuration, but for the label."""
+    columns, section = config.columns, config.features
+    left_out = (section.params().get("leaveOut") if section else None) or ()
+    return [name for name in (columns.weight, columns.fold, *left_out) if name]
+
+
+def _warn_of_copies(train: Table, test: Table, model: PipelineModel, config: Train) -> None:
+    fitted, columns = model.fitted_recipe, config.columns
+    if fitted is None or (config.holdout and config.holdout.column):
+        return
+    used = [column.name for column in fitted.recipe.inputs]
+    label, rows = (columns.label, columns.positiveLabel), sum(model.summary.rows.values())
+    warn_of_copies(train, test, used, label, rows, _unused(config))
 
 
 def _fitted(config: Train, table: Table | None) -> tuple[PipelineModel, dict[str, Any]]:
