@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -34,8 +33,6 @@ from spark_auc.tables.remembered import remembered
 from spark_auc.tables.split import by_key
 from spark_auc.tables.table import Table
 from spark_auc.tables.text_types import inferred, typed
-
-_log = logging.getLogger(__name__)
 
 # Rows of a part of a table in memory.
 _PART_ROWS = 1 << 17

@@ -36,11 +36,6 @@ class MemoryBudget(Protocol):
         """Limit of the size of rows in this process's memory, in bytes."""
         ...
 
-    @property
-    def matrix_limit(self) -> float:
-        """Most features of which a matrix of moments is made; of more, the rows are used."""
-        ...
-
     def check(self, state_bytes: int, what: str) -> None:
         """Raise `ResourceError` if building a state of this size exceeds the budget."""
         ...
@@ -64,13 +59,10 @@ class ProcessMemory:
         Number of concurrent tasks.
     rows_limit
         Limit of the size of rows in memory, in bytes.
-    matrix_limit
-        See `MemoryBudget.matrix_limit`.
     """
 
     slots: int = 1
     rows_limit: float = float("inf")
-    matrix_limit: float = float("inf")
 
     @property
     def gather_limit(self) -> int:

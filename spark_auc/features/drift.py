@@ -150,22 +150,15 @@ class Drift(SchemaState):
         counts = self.counts[:, :2].tolist()
         return {name: (n, m) for name, (n, m) in zip(self.names.tolist(), counts, strict=True)}
 
-    def as_dict(self, occupied: float = 0.0) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Shares of rows by column as JSON types; None for a share of no rows.
 
         Columns of numbers have ``below`` and ``above``. Those of tokens that were judged have
-        shares of the judged rows: ``unseen``, and ``newTokens``, an estimate of the share of
-        tokens that did not occur in the fit.
-
-        Parameters
-        ----------
-        occupied
-            Share of the features that occurred in the fit; see `Seen.occupied`. The estimate is
-            ``unseen / (1 - occupied)``, or None if all features occurred.
+        ``unseen``, the share of the judged rows whose token did not occur in the fit.
         """
         return {
             "columns": [
-                {"column": name, "kind": kind, "rows": row[0], **_shares(kind, occupied, *row)}
+                {"column": name, "kind": kind, "rows": row[0], **_shares(kind, *row)}
                 for name, kind, row in zip(
                     self.names.tolist(), self.kinds.tolist(), self.counts.tolist(), strict=True
                 )
@@ -210,7 +203,6 @@ NUMERIC = ("spline", "standard")
 
 def _shares(
     kind: str,
-    occupied: float,
     rows: int,
     missing: int,
     below: int,
@@ -226,11 +218,7 @@ def _shares(
         return shares | {"below": share(below, rows), "above": share(above, rows)}
     if not judged:
         return shares
-    new = share(unseen, judged * (1.0 - occupied))
-    return shares | {
-        "unseen": share(unseen, judged),
-        "newTokens": None if new is None else min(new, 1.0),
-    }
+    return shares | {"unseen": share(unseen, judged)}
 
 
 def _lower(count: int, rows: int, z: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,14 +45,6 @@ def default_recipe(trees: Mapping[str, Any] | None) -> dict[str, Any]:
     """Settings of the recipe of a table of which nothing is known, beside those of its trees."""
     crosses = {} if grows_from_all(trees) else {"crosses": "auto"}
     return {"numKnots": "auto", "pairs": "auto", **crosses}
-
-
-class EmbeddingModel(Protocol):
-    """A fitted embedding, as the pipeline sees it."""
-
-    def features(self, inner: Features) -> Features:
-        """The embedding of features."""
-        ...
 
 
 class PipelineFit:

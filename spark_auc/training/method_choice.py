@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 # Relative tolerance of penalties that are solved by passes over rows, and rank held-out rows only.
 _ROUGH = 1e-3
+# Greatest number of rows for the squared hinge.
+_HINGE_ROWS = 100_000
 
 
 def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -> MethodComparison:
@@ -328,7 +330,7 @@ class _Comparison:
         if reason := work.without(seconds := work.hinge(method.blocks)):
             return result.without(reason)
         result = replace(result, work=seconds)
-        gathered = _gathered(self.rows, self.settings.hinge_rows)
+        gathered = _gathered(self.rows, _HINGE_ROWS)
         if isinstance(gathered, str):
             return result.without(gathered)
         columns = method.columns(self.blocks)

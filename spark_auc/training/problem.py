@@ -321,9 +321,7 @@ def fits_in_matrix(rows: RowSource) -> bool:
 
 def _refusal(rows: RowSource) -> str | None:
     """Why no pair moments of all features are made; None if they are."""
-    dimension, limit = rows.dimension, rows.memory.matrix_limit
-    if dimension > limit:
-        return f"found {dimension} features, expected at most {limit:.0f}"
+    dimension = rows.dimension
     try:
         rows.memory.check(PairMoments.nbytes(dimension), f"moments of {dimension} features")
     except ResourceError as error:

@@ -271,8 +271,6 @@ class MethodSettings:
         Whether the squared hinge is tried.
     without_hinge
         The blocks of a candidate whose hinge is not tried.
-    hinge_rows
-        Greatest number of rows for it.
     largest
         Greatest number of features of the union whose moments are computed.
     wide_rows
@@ -289,7 +287,6 @@ class MethodSettings:
     smoothness: tuple[float, ...] = ()
     hinge: bool = True
     without_hinge: tuple[str, ...] | None = None
-    hinge_rows: int = 100_000
     largest: int = LARGEST_FACTORISED
     wide_rows: int = 250_000
     work: CountedWork = field(default_factory=CountedWork)

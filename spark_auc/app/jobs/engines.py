@@ -194,11 +194,6 @@ def opened(name: str, settings: SparkSection, reason: str | None) -> Iterator[En
         yield SparkEngine(spark)
 
 
-def local_path(path: str) -> str:
-    """The path of a local file, or of the files of a published output."""
-    return open_location(resolve(path))[2]
-
-
 def _local_rows(source: Source) -> ArrowTable:
     """All rows of a source that this process can read."""
     options = {name: text_of(value) for name, value in source.options.items()}

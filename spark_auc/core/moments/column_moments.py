@@ -12,14 +12,13 @@ from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.kernels import sparse_entries
-from spark_auc.core.moments.column_sums import UNIT, dense_sums, rounded, sparse_sums
+from spark_auc.core.moments.column_sums import dense_sums, rounded, sparse_sums
 from spark_auc.core.moments.constant_columns import dense_means, sparse_means
 from spark_auc.core.moments.moments_tile import other_dimension
 from spark_auc.core.state.rules import FROM_0_ON
 from spark_auc.core.state.schema import Schema, reals
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
-from spark_auc.errors import DataError
 
 # A deviation of at most this share of a column's mean counts as rounding of its values.
 _LEAST_DEVIATION = 64 * float(np.finfo(float).eps)
@@ -114,44 +113,6 @@ class ColumnMoments(SchemaState):
             np.where(heavier, self.mean + step, other.mean - step),
             scatter,
             self.rounding + other.rounding + both[:, None] * rounded(_OF_MERGE, scatter),
-        )
-
-    def subtract(self, other: ColumnMoments) -> ColumnMoments:
-        """The moments of the rows that are not in ``other``, a part of these rows.
-
-        Merging the moments of the remaining rows, if they are available, is more precise. The error
-        of the difference is relative to the minuend.
-
-        Raises
-        ------
-        DataError
-            ``other`` is not a part of these rows.
-        """
-        if self.mean.shape != other.mean.shape:
-            raise other_dimension(self.mean.shape[1], other.mean.shape[1])
-        rows, weight = self.rows - other.rows, self.weight - other.weight
-        left = rows > 0
-        # Without rows, a weight is rounding.
-        if (rows < 0).any() or (weight[left] <= UNIT * self.weight[left]).any():
-            raise DataError(
-                f"found {other.rows.tolist()} positive and negative rows of weight "
-                f"{other.weight.tolist()} to subtract from {self.rows.tolist()} of weight "
-                f"{self.weight.tolist()}, expected a part of them; subtract what was added"
-            )
-        weight = np.where(left, weight, 0.0)
-        share = np.divide(other.weight, weight, out=np.zeros(2), where=left)[:, None]
-        mean = np.where(left[:, None], self.mean + share * (self.mean - other.mean), 0.0)
-        between = (weight * other.weight)[:, None] * (mean - other.mean) ** 2
-        between /= np.where(self.weight > 0, self.weight, 1.0)[:, None]
-        scatter = np.maximum(self.scatter - other.scatter - between, 0.0)
-        lost = self.rounding + other.rounding + rounded(_OF_MERGE, self.scatter + between)
-        return ColumnMoments(
-            rows,
-            self.entries - other.entries,
-            weight,
-            mean,
-            np.where(left[:, None], scatter, 0.0),
-            np.where(left[:, None], lost, 0.0),
         )
 
     def scale(self, factor: float) -> ColumnMoments:

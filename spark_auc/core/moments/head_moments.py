@@ -25,7 +25,6 @@ from spark_auc.core.state.rules import INCREASING
 from spark_auc.core.state.schema import Part, Schema, Values, array
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
-from spark_auc.errors import DataError
 
 _log = logging.getLogger(__name__)
 
@@ -94,23 +93,6 @@ class HeadMoments(SchemaState):
         """The moments with a part of the head ``(k,)``."""
         moments = self.moments.of_columns(np.searchsorted(self.head, head))
         return replace(self, head=head, moments=moments)
-
-    def subtract(self, other: HeadMoments) -> HeadMoments:
-        """The moments of the rows that are not in ``other``, which has the same head.
-
-        Raises
-        ------
-        DataError
-            The heads differ, or ``other`` is not a part of these rows.
-        """
-        if not np.array_equal(self.head, other.head):
-            raise DataError(
-                f"found a head of {other.head.size} columns to subtract from another of "
-                f"{self.head.size}, expected the same columns; compute both with one head"
-            )
-        return HeadMoments(
-            self.head, self.moments.subtract(other.moments), self.columns.subtract(other.columns)
-        )
 
     def scale(self, factor: float) -> HeadMoments:
         """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""

@@ -78,29 +78,13 @@ class LowRankMoments(SchemaState):
 
     def merge(self, other: LowRankMoments) -> LowRankMoments:
         """The moments of both sets of rows; `DataError` for another seed, rank or dimension."""
-        columns = self.columns.merge(other.columns)
-        return self._combined(other, 1.0, columns)
-
-    def subtract(self, other: LowRankMoments) -> LowRankMoments:
-        """The moments of the rows that are not in ``other``, whose rows have the same keys here.
-
-        Raises
-        ------
-        DataError
-            ``other`` has another seed, rank or dimension, or is not a part of these rows.
-        """
-        return self._combined(other, -1.0, self.columns.subtract(other.columns))
-
-    def _combined(
-        self, other: LowRankMoments, sign: float, columns: ColumnMoments
-    ) -> LowRankMoments:
         if (self.seed, self.rank) != (other.seed, other.rank):
             raise DataError(
                 f"found a sketch of rank {other.rank} and seed {other.seed}, expected rank "
                 f"{self.rank} and seed {self.seed}; make both alike"
             )
-        sums, sketch = self.sums + sign * other.sums, self.sketch + sign * other.sketch
-        return LowRankMoments(self.seed, self.rank, sums, sketch, columns)
+        sums, sketch = self.sums + other.sums, self.sketch + other.sketch
+        return LowRankMoments(self.seed, self.rank, sums, sketch, self.columns.merge(other.columns))
 
     def scale(self, factor: float) -> LowRankMoments:
         """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""

@@ -100,11 +100,6 @@ class SessionMemory:
         limit = float(self.gather_limit)
         return limit if available is None else min(limit, _ROWS_SHARE * available)
 
-    @property
-    def matrix_limit(self) -> float:
-        """See `MemoryBudget.matrix_limit`; the memory alone limits it."""
-        return float("inf")
-
     def check(self, state_bytes: int, what: str) -> None:
         """See `MemoryBudget.check`."""
         self.check_gathered(state_bytes, what)
