@@ -34,15 +34,17 @@ def made_once(_places, monkeypatch):
 
 @pytest.fixture
 def all_pictures():
-    """For tests whose evaluations draw all of their pictures; see `one_picture`."""
+    """For tests of what reports show; see `no_pictures`."""
 
 
 @pytest.fixture(autouse=True)
-def one_picture(request, monkeypatch):
-    """Evaluations draw one of their five pictures, which take a fifth of a small job's time."""
+def no_pictures(request, monkeypatch):
+    """Reports have no pictures, which take three quarters of the time of a small job."""
     if "all_pictures" in request.fixturenames:
         return
-    from spark_auc.app.jobs import evaluation
+    from spark_auc.app.jobs import evaluation, train
 
-    drawn = evaluation.pictures
-    monkeypatch.setattr(evaluation, "pictures", lambda result: {"roc": drawn(result)["roc"]})
+    monkeypatch.setattr(evaluation, "pictures", lambda result: {})
+    monkeypatch.setattr(evaluation, "shape_pictures", lambda found: {})
+    monkeypatch.setattr(evaluation, "weights_picture", lambda weights: None)
+    monkeypatch.setattr(train, "drawable", lambda: False)

@@ -46,6 +46,7 @@ FEW = {"pairs": 3, "numKnots": 4}
 TRAIN = {"columns": {"label": "y"}, "holdout": {"by": "key", "train": 0.7}}
 
 
+@pytest.mark.usefixtures("all_pictures")
 def test_pairs_from_yaml_to_heat_maps_and_scores(job):
     result = job("train", **TRAIN, features={"pairs": 3, "numKnots": 6})
     assert result["auc"] > 0.85

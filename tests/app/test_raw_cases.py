@@ -62,6 +62,7 @@ def scored(capsys, data, **options):
     return pq.read_table(places)["rawPrediction"].to_numpy()
 
 
+@pytest.mark.usefixtures("all_pictures")
 def test_an_open_end_in_the_year_9999_is_drawn(capsys, caplog):
     ends = np.where(np.random.default_rng(1).random(ROWS) < 0.7, "9999-12-31", "2024-06-30")
     Path("rows.csv").write_text(text(columns() | {"end": [*ends]}))
@@ -70,6 +71,7 @@ def test_an_open_end_in_the_year_9999_is_drawn(capsys, caplog):
     assert "empty" not in caplog.text
 
 
+@pytest.mark.usefixtures("all_pictures")
 def test_a_picture_that_fails_keeps_the_model(capsys, caplog, monkeypatch):
     def fail(*_):
         raise ValueError("no such tick")

@@ -98,6 +98,7 @@ def fitted(rows, *embeddings):
     return PipelineEstimator([RecipeEstimator(**FEATURES), *embeddings, ranker]).fitted(rows)
 
 
+@pytest.mark.usefixtures("all_pictures")
 def test_from_raw_rows_to_a_report_and_scores(job, at):
     code, trained = job(
         "train",

@@ -48,6 +48,7 @@ def job(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_pictures")
 def test_all_rows_grow_trees_and_train(job, spark, tmp_path, monkeypatch):
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     trees = {"grow": {"numTrees": 20, "numLeaves": 6, "growShare": 1.0}}

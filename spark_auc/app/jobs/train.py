@@ -334,11 +334,11 @@ def _columns(
             words = odd_words(rows, odd)
     columns, holdout = config.columns, config.holdout
     roles = {
+        "key of the holdout": holdout.column if holdout and holdout.by == "key" else None,
         "label": columns.label,
         "weight": columns.weight,
         "key": columns.key,
         "fold": columns.fold,
-        "key of the holdout": holdout.column if holdout and holdout.by == "key" else None,
     }
     facts = column_facts(table, fitted, roles, words)
     log_columns(facts)
