@@ -122,6 +122,8 @@ def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | Non
     name, distinct, rows = column.name, round(counts.both.distinct), counts.both.rows
     if distinct + (rows < counts.rows) <= 1:
         value = "the same value" if rows else "no value"
+        if rows and column.type == "integer" and abs(counts.both.values.max()) >= _EXACT:
+            value += " in double precision; make text of it to use its digits"
         sentence = f"left out {name!r}: all {counts.rows:,} rows have {value}"
         return Decision(name, sentence, warning=False)
     if _is_identifier(column, counts, distinct):

@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_auc.core.labels import Label
 from spark_auc.tables.hashes import hashable_names, xxhash64
 from spark_auc.tables.labels import LabelReader, positive_label
-from spark_auc.tables.table import Batches, Table, field_of, fields_named
+from spark_auc.tables.table import Batches, Table, field_of, fields_by_name
 from spark_auc.tables.tally import Tally, tallied
 
 _log = logging.getLogger(__name__)
@@ -46,11 +46,13 @@ def warn_of_copies(
     without
         Columns that were not hashed.
     """
-    columns = [field.name for field in fields_named(train, used)]
-    own = {*columns, *(field.name for field in fields_named(train, [label[0], *without]))}
-    hashed = hashable_names(train)
-    others = [name for name in hashed if name not in own]
-    columns = [name for name in hashed if name in columns]
+    lookup, hashed = fields_by_name(train), hashable_names(train)
+
+    def named(names: Sequence[str]) -> set[str]:
+        return {field.name for name in names for field in lookup(name)}
+
+    columns = [name for name in hashed if name in named(used)]
+    others = [name for name in hashed if name not in named([*used, label[0], *without])]
     if not columns or not others:
         # Equal rows are in the same part.
         return

@@ -90,6 +90,14 @@ def test_a_column_without_values_has_missing_values(tmp_path, name):
     assert found == found[:1] * 4
 
 
+def test_integers_that_doubles_do_not_tell_apart_are_told(caplog):
+    rng, y = np.random.default_rng(0), np.arange(300) % 2
+    frame = pd.DataFrame({"x": rng.normal(size=300), "i": 2**60 + 3 * y, "y": y})
+    with caplog.at_level("INFO", "spark_auc"):
+        train(frame, "y", test=0, training={"regParam": 0.1})
+    assert "left out 'i': all 300 rows have the same value in double precision" in caplog.text
+
+
 def test_settings_keys_and_no_held_out_rows():
     frame = people().replace({"bought": {0: "no", 1: "yes"}})
     given = {"features": {"numKnots": 4}, "training": {"regParam": 0.01}}
