@@ -1,6 +1,7 @@
 """JSON Lines as tables: values of Python's reader, in ranges of any size."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -66,9 +67,13 @@ def written(path, lines, ending="\n"):
     return path
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\n \n\n"])
-@pytest.mark.parametrize("suffix", [".json", ".jsonl.gz", ".ndjson.bz2", ".JSONL.zst"])
-@pytest.mark.parametrize("range_bytes", [1, 100, 1 << 20])
+@pytest.mark.parametrize(
+    ("suffix", "ending", "range_bytes"),
+    [
+        *product([".json"], ["\n", "\r\n", "\n \n\n"], [1, 100, 1 << 20]),
+        *product([".jsonl.gz", ".ndjson.bz2", ".JSONL.zst"], ["\n", "\r\n"], [1000]),
+    ],
+)
 def test_values_and_types_are_those_of_all_records(
     tmp_path, monkeypatch, suffix, ending, range_bytes
 ):
