@@ -28,7 +28,8 @@ WITH_SPARK := \
     saving_and_loading values_that_cannot_be_learnt_from)
 ROOMS ?= $(WITHOUT_SPARK)
 PROCESSES ?= 2
-PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder \
+  --durations=12 --durations-min=5
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)

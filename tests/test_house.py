@@ -51,7 +51,7 @@ ORDER = {
     ],
     "spark_auc.pipeline": [
         ["retraining"],
-        ["estimators"],
+        ["copies", "estimators"],
         ["models", "method_fit"],
         ["calibration_fit", "comparison", "scored_rows"],
         ["contributions", "evaluation"],
@@ -72,7 +72,7 @@ ORDER = {
         ["delimited", "json_lines"],
         ["text_ranges"],
         ["quotes", "layouts", "partitions"],
-        ["arrow_table", "drawn_pairs", "columns", "split", "copies"],
+        ["arrow_table", "drawn_pairs", "columns", "split"],
         ["stratified"],
         ["part_files"],
         ["raw_features"],

@@ -12,6 +12,7 @@ import pyarrow as pa
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.copies import warn_of_copies
 from spark_auc.pipeline.estimators import (
     MBAEstimator,
     MethodEstimator,
@@ -26,7 +27,6 @@ from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.tables import is_table
 from spark_auc.serving.tables import table_of as arrow_of
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.copies import warn_of_copies
 from spark_auc.tables.files import open_file
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.remembered import remembered
@@ -117,7 +117,8 @@ def train(
         Name of a column of row weights. Default: 1.
     key
         Name of a column whose equal values keep rows together, in the held-out part and in folds.
-        Default: rows of equal values are together.
+        Default: rows are together whose columns are equal, but for the label, the weight, the fold
+        and those under ``leaveOut``.
     test
         Share of the rows to hold out, in [0, 1).
     method
@@ -184,25 +185,22 @@ def train(
                 f"{{'leaveOut': ['id']}}; set {name}"
             )
     given, settings = dict(features or {}), {"weightCol": weight, **(training or {})}
-    of_label, left_out = (label, positive), given.get("leaveOut") or ()
-    unused = [settings["weightCol"], settings.get("foldCol")]
-    unused += [] if isinstance(left_out, str) else left_out
-    unused = [name for name in unused if isinstance(name, str)]
+    left_out = list(RecipeEstimator(**given).values()["leaveOut"] or ())
+    key = key or settings.get("keyCol")
+    unused = [name for name in (settings["weightCol"], settings.get("foldCol"), *left_out) if name]
     if test:
-        table, held_out = by_key(whole, 1 - test, seed, key, of_label, unused)
+        table, held_out = by_key(whole, 1 - test, seed, key, (label, positive), unused)
     ranker = MBAEstimator(labelCol=label, positiveLabel=positive, **settings)
     if ranker.has_folds:
         ranker = ranker.with_values(**{"keyCol": key, "seed": seed, **(training or {})})
-    if key is not None and not isinstance(given.get("leaveOut"), str):
-        given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
+    if key is not None:
+        given["leaveOut"] = [*left_out, key]
     estimator = _estimator(method, budget, given, ranker, settings)
     model = estimator.fitted(table)
     if held_out is None:
         return Trained(model)
     if key is None:
-        used = [column.name for column in model.recipe.inputs]
-        rows = sum(model.summary.rows.values())
-        warn_of_copies(table, held_out, used, of_label, rows, unused)
+        warn_of_copies(table, held_out, model, (label, positive), unused)
     evaluation = model.evaluate(held_out)
     return Trained(estimator.fitted_again(model, whole) if refit else model, evaluation)
 

@@ -123,7 +123,7 @@ def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | Non
     if distinct + (rows < counts.rows) <= 1:
         value = "the same value" if rows else "no value"
         if rows and column.type == "integer" and abs(counts.both.values.max()) >= _EXACT:
-            value += " in double precision; make text of it to use its digits"
+            value += " in double precision; if its integers differ, convert it to text"
         sentence = f"left out {name!r}: all {counts.rows:,} rows have {value}"
         return Decision(name, sentence, warning=False)
     if _is_identifier(column, counts, distinct):

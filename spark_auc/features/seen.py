@@ -29,9 +29,9 @@ def _too_long(state: Mapping[str, Any]) -> str | None:
 class Seen(SchemaState):
     """Which features of the block of tokens occurred in some rows.
 
-    A token whose feature did not occur is new. The reverse does not hold: a new token falls into a
-    feature that occurred with a probability of `occupied`, so that about ``1 - occupied`` of the
-    new tokens are recognised: few of them where the dimension is below the number of tokens.
+    A token whose feature did not occur is new. The reverse does not hold: a new token may fall into
+    a feature that occurred, so that few new tokens are recognised where the dimension is below the
+    number of tokens.
 
     Parameters
     ----------
@@ -78,8 +78,3 @@ class Seen(SchemaState):
                 "merge the features of one recipe"
             )
         return Seen(self.dimension, self.bits | other.bits)
-
-    @property
-    def occupied(self) -> float:
-        """Share of the features that occurred."""
-        return int(np.bitwise_count(self.bits).sum()) / max(self.dimension, 1)

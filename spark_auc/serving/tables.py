@@ -18,7 +18,7 @@ from spark_auc.features.single_values import number
 from spark_auc.serving.nested import column_at
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.raw_columns import OF_NO_VALUE
+from spark_auc.tables.raw_columns import TYPES_WITHOUT_VALUES
 from spark_auc.tables.text_types import inferred_as, typed
 
 
@@ -100,7 +100,7 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
     for name, entry in {column.name: column for column in recipe.inputs}.items():
         array = joined(table[name])
         if array.null_count == len(array):
-            array = pa.nulls(len(array), OF_NO_VALUE[entry.type])
+            array = pa.nulls(len(array), TYPES_WITHOUT_VALUES[entry.type])
         column = raw_column(name, array, recipe.zone, recipe.absent)
         found[name] = whole(name, column) if name in recipe.whole else column
     return with_derived(found, recipe.derived)

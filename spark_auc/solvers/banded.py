@@ -39,10 +39,11 @@ class Banded:
         self._band = np.zeros((_WIDTH + 1, d), order="F")
         # One buffer for all strips avoids page faults of new allocations.
         buffer = np.empty(_STRIP * d)
-        rounding = ROUNDING_OF_EIGENVALUES * float(matrix.trace())
+        # Of the remaining features alone, which may be of a smaller scale than the first ones.
+        rounding = ROUNDING_OF_EIGENVALUES * matrix.diagonal()
         self._reflections: list[tuple[int, Float, Float]] = []
         for start in range(0, d, _WIDTH):
-            if _is_zero(matrix[start:, start:], rounding):
+            if _is_zero(matrix[start:, start:], float(rounding[start:].sum())):
                 break
             end = min(start + _WIDTH, d)
             columns = np.zeros((2 * _WIDTH, end - start))
@@ -95,9 +96,10 @@ class Banded:
 
 def _is_zero(matrix: Float, rounding: float) -> bool:
     """Whether no entry on or below the diagonal is beyond rounding."""
-    # Eigenvalues of either sign may cancel in the trace.
-    small = float(matrix.trace()) <= rounding
-    return small and bool(np.abs(np.tril(matrix)).max() <= rounding)
+    # Eigenvalues of either sign may cancel in the trace. Row by row, no copy is made.
+    return float(matrix.trace()) <= rounding and all(
+        np.abs(row[: i + 1]).max() <= rounding for i, row in enumerate(matrix)
+    )
 
 
 def _reflected(panel: Float) -> tuple[Float, Float, Float]:

@@ -35,7 +35,7 @@ def check_weights(table: Table, name: str) -> None:
     if not is_number(column.type):
         raise ConfigError(
             f"found weight column {name!r} of type {shown_type(column)}, expected numbers; convert "
-            "it, or name another column of weights"
+            "it, or set weightCol to another column"
         )
 
 

@@ -15,7 +15,7 @@ from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.table import Table, fields_named
 
 # The types of raw columns without a value, by the types of recipes.
-OF_NO_VALUE = {
+TYPES_WITHOUT_VALUES = {
     "text": pa.string(),
     "boolean": pa.bool_(),
     "integer": pa.int64(),
@@ -42,8 +42,9 @@ class RawColumns:
         Columns derived of those of times.
     whole
         Those of the names whose floats are integers if they are whole.
-    empty
-        Columns that have no type, because they have no value, and their types in the fit.
+    untyped
+        Columns without a type, because they have no value: pairs of the name and the type in the
+        fit.
     """
 
     names: tuple[str, ...]
@@ -52,7 +53,7 @@ class RawColumns:
     absent: tuple[str, ...] = ABSENT
     whole: frozenset[str] = frozenset()
     derived: tuple[Derived, ...] = ()
-    empty: tuple[tuple[str, str], ...] = ()
+    untyped: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -80,7 +81,7 @@ class RawColumns:
     def decode(self, arrays: Sequence[pa.Array]) -> Columns:
         """The columns of some rows; `DataError` for a column of another type."""
         typed = dict(zip(self.names, arrays, strict=True))
-        typed |= {name: typed[name].cast(OF_NO_VALUE[kind]) for name, kind in self.empty}
+        typed |= {name: typed[name].cast(TYPES_WITHOUT_VALUES[kind]) for name, kind in self.untyped}
         found = {name: raw_column(name, typed[name], self.zone, self.absent) for name in typed}
         found |= {name: whole(name, found[name]) for name in self.whole}
         return with_derived(found, self.derived)

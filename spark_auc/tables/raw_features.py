@@ -59,10 +59,10 @@ class RawFeatures:
             A column has a type that gives other features than the type in the fit.
         """
         known_fields = fields_named(table, [column.name for column in recipe.inputs])
-        empty = list[tuple[str, str]]()
+        untyped = list[tuple[str, str]]()
         for column, known in zip(recipe.inputs, known_fields, strict=True):
             if has_no_value(known):
-                empty.append((column.name, column.type))
+                untyped.append((column.name, column.type))
                 continue
             found = raw_type(known.type)
             is_whole = found == "float" and column.name in recipe.whole
@@ -74,7 +74,7 @@ class RawFeatures:
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
         raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent, recipe.derived)
-        return cls(recipe, replace(raw, whole=recipe.whole, empty=tuple(empty)))
+        return cls(recipe, replace(raw, whole=recipe.whole, untyped=tuple(untyped)))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
         """The features without the rows that grew trees of the recipe.

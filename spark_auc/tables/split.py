@@ -101,12 +101,12 @@ def by_key(
         fold, (ClassHashes,), state_bytes=ClassHashes.BYTES, what=what
     )
     found = cast(ClassHashes, states.get(_HASHES, ClassHashes.of([])))
-    rows = found.rows.sum(axis=1)
-    if rows.min() == 1:
-        kind = ("negative", "positive")[int(rows.argmin())]
+    of_class = found.rows.sum(axis=1)
+    if of_class.min() == 1:
+        kind = ("negative", "positive")[int(of_class.argmin())]
         raise DataError(
-            f"found 1 {kind} row among {rows.sum()}, expected at least 2, so that both parts have "
-            "one; add such rows, or train without a part that is held out"
+            f"found 1 {kind} row among {of_class.sum()}, expected at least 2, one for each part; "
+            "add rows of this class, or hold out none"
         )
     thresholds = found.thresholds(fraction)
 

@@ -63,7 +63,7 @@ _MOST_OF = {"boolean": 0.0, "band": _SEVERAL, "duration": _SEVERAL}
 _UNDECIDED = "monthFirst", "dayFirst"
 # Bytes of the state of a column: counts, odd words and other values.
 _BYTES = 10_000
-# Bytes of the distinct values of columns that are matched together, but for the last one.
+# Most bytes of the distinct values of several columns that are matched together.
 _PART_BYTES = 2**26
 # First distinct values of a column, with which a format is matched before the others.
 _FIRST = 64
@@ -137,13 +137,14 @@ class TextKinds(SchemaState):
             codes[column[_matching(words, CODE)]] = True
             fitted = dict[str, Bool]()
             for t, name in enumerate(_NAMES):
-                known = fits[:, t] & fitted.get(WIDER.get(name, ""), False)
-                asked, misfits = fits[:, t] & ~known, np.zeros(column.size, np.bool_)
+                fits_narrower = fitted.get(WIDER.get(name, ""), np.False_)
+                matched, misfits = fits[:, t] & ~fits_narrower, np.zeros(column.size, np.bool_)
+                # The others of a column are matched if the first values do not refute the format.
                 for part in (is_first, ~is_first):
-                    chosen = part & asked[column]
+                    chosen = part & matched[column]
                     misfits[chosen] = ~_fitting(words.filter(pa.array(chosen)), name)
                     odd_words = np.bincount(column[misfits], minlength=size)
-                    asked &= odd_words <= self.most
+                    matched &= odd_words <= self.most
                 fitted[name] = fits[:, t] & (odd_words == 0)
                 fits[:, t] &= odd_words <= self.most
                 odd_rows = np.bincount(column[misfits], rows[misfits], size).astype(np.int64)
@@ -176,19 +177,26 @@ def _distinct(
     A pattern takes longer to prepare than to match with the values of a column of few rows.
     """
     found, size = list[_Distinct](), 0
+
+    def together() -> _Distinct:
+        column, texts, *others = zip(*found, strict=True)
+        return _Distinct(
+            np.concatenate(column), pa.concat_arrays(texts), *map(np.concatenate, others)
+        )
+
     for k in columns:
         counts = as_text(batch.column(int(k))).value_counts()
         words = present(counts.field("values"), (*_MISSING, *absent[k]))
         known = words.is_valid()
         words, rows = words.filter(known), counts.field("counts").filter(known).to_numpy()
         is_first = np.arange(len(words)) < _FIRST
+        if found and size + words.nbytes > _PART_BYTES:
+            yield together()
+            found, size = [], 0
         found.append(_Distinct(np.full(len(words), k), words, rows, is_first))
         size += words.nbytes
-        if size > _PART_BYTES or k == columns[-1]:
-            column, texts, *others = zip(*found, strict=True)
-            joined = pa.concat_arrays(texts)
-            yield _Distinct(np.concatenate(column), joined, *map(np.concatenate, others))
-            found, size = [], 0
+    if found:
+        yield together()
 
 
 def _fitting(words: pa.Array, name: str) -> Bool:

@@ -42,7 +42,7 @@ def without_view(field: pa.Field) -> pa.Field:
 
 
 def has_no_value(field: pa.Field) -> bool:
-    """Whether a column has no type because it has no value, such as a column of Parquet."""
+    """Whether a column has no type because it has no value, as Parquet stores it."""
     return bool(kinds.is_null(field.type)) and FOREIGN not in (field.metadata or {})
 
 

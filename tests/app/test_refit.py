@@ -116,7 +116,7 @@ def test_copies_that_differ_in_a_column_without_use_are_told(job, caplog):
     pq.write_table(pa.table(of_keys()).drop(["key"]), "copies.parquet")
     given = {"data": {"path": "copies.parquet"}, "holdout": {"by": "key", "train": 0.7}}
     _, first = job("copies", **given, features={"spline": ["x"], "auto": False})
-    assert "leave out 'id', by which they differ" in caplog.text
+    assert "name the other columns ('id') under leaveOut" in caplog.text
     caplog.clear()
     _, second = job("told", **given, features={"spline": ["x"], "auto": False, "leaveOut": ["id"]})
     assert second["auc"] < first["auc"] - 0.05

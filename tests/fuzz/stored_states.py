@@ -365,7 +365,7 @@ _USES = {
     ScoreHistogram: _use_histogram,
     ScoreRanges: _use_ranges,
     ScoreTable: _use_table,
-    Seen: lambda seen: seen.occupied,
+    Seen: lambda seen: seen.bits.sum(),
     StoredStage: _use_stage,
     StreamState: lambda state: exercise(state.statistics) if state.statistics else None,
     TokenCounts: lambda counts: counts.names(),

@@ -92,10 +92,11 @@ def test_a_column_without_values_has_missing_values(tmp_path, name):
 
 def test_integers_that_doubles_do_not_tell_apart_are_told(caplog):
     rng, y = np.random.default_rng(0), np.arange(300) % 2
-    frame = pd.DataFrame({"x": rng.normal(size=300), "i": 2**60 + 3 * y, "y": y})
+    frame = pd.DataFrame({"x": rng.normal(size=300), "i": 2**60 + 3 * y, "same": 7, "y": y})
     with caplog.at_level("INFO", "spark_auc"):
         train(frame, "y", test=0, training={"regParam": 0.1})
-    assert "left out 'i': all 300 rows have the same value in double precision" in caplog.text
+    assert "left out 'i': all 300 rows have the same value in double precision; if" in caplog.text
+    assert "left out 'same': all 300 rows have the same value\n" in caplog.text
 
 
 def test_settings_keys_and_no_held_out_rows():

@@ -300,6 +300,14 @@ def test_the_band_of_a_low_rank_ends_early(rank):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("first", [128, 150])
+def test_features_of_a_small_scale_are_no_rounding(first):
+    diagonal = np.r_[np.full(first, 1e14), np.ones(300 - first)]
+    v = np.random.default_rng(0).normal(size=(300, 1))
+    found = Banded(SymmetricTiles.of(np.diag(diagonal))).solved(v, [0.1])
+    np.testing.assert_allclose(found[:, 0], v[:, 0] / (diagonal + 0.1), rtol=1e-12)
+
+
 def test_eigenvalues_that_cancel_are_no_end_of_a_band():
     Sigma = np.diag(np.r_[np.ones(140), np.zeros(160)])
     for first in range(140, 300, 2):

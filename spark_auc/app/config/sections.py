@@ -122,8 +122,8 @@ class Columns(Section):
     )
     key: str | None = Field(
         None,
-        description="column of a row key: rows of a key are in one fold, and sampling separates "
-        "rows of equal features by it",
+        description="column of a row key: rows of a key are in one fold, and in one part of a "
+        "holdout by key; sampling separates rows of equal features by it",
     )
     fold: str | None = Field(
         None, description="column of fold numbers or names; default: folds by a hash of the rows"

@@ -15,7 +15,9 @@ class Split(Section):
 
     by: Literal["key", "position", "time"] = Field(description="what decides a row's part")
     train: int | float = Field(0.8, gt=0, description="share, or number of first rows (position)")
-    column: str | None = Field(None, description="key or time column")
+    column: str | None = Field(
+        None, description="key or time column; default of a key in train: columns.key"
+    )
     before: datetime | None = Field(None, description="moment before which rows train (time)")
     seed: int = Field(0, description="seed of the hash (key)")
 

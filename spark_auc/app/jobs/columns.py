@@ -89,7 +89,7 @@ def log_columns(facts: Sequence[Mapping[str, Any]]) -> None:
         parts = [fact["type"], *([f"as {fact['format']}"] if is_read else [])]
         parts += [" and ".join(fact["kinds"])] if fact["kinds"] else []
         parts += [f"{fact['missing']:,} missing"] if fact["missing"] else []
-        parts += [f"in all rows {_shown(fact['words'])} for missing"] if fact["words"] else []
+        parts += [f"missing words in all rows: {_shown(fact['words'])}"] if fact["words"] else []
         parts += [fact["note"]] if fact["note"] else []
         _log.info("column %r: %s", fact["name"], ", ".join(parts))
     if len(facts) > _LOGGED:

@@ -38,6 +38,7 @@ from spark_auc.app.jobs.raw_rows import embeddings_of, recipe_of
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, drawable, png
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.copies import warn_of_copies
 from spark_auc.pipeline.estimators import (
     HingeEstimator,
     MBAEstimator,
@@ -50,7 +51,6 @@ from spark_auc.pipeline.models import PipelineModel
 from spark_auc.pipeline.ranker_settings import OUTPUTS
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
-from spark_auc.tables.copies import warn_of_copies
 from spark_auc.tables.names import check_names_free
 from spark_auc.tables.split import by_key, by_time
 from spark_auc.tables.table import Table
@@ -137,8 +137,10 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
         if rows is not None:
             train, test = _halves(rows, config)
         measured, others = _fitted(config, train)
-        if train and test and config.holdout and config.holdout.by == "key":
-            _warn_of_copies(train, test, measured, config)
+        split = config.holdout
+        if train and test and split and split.by == "key" and not (split.column or config.moments):
+            label = config.columns.label, config.columns.positiveLabel
+            warn_of_copies(train, test, measured, label, _unused(config))
         model = measured = _calibrated(measured, config, calibrating)
         if rows is not None and _refits(config):
             _log.info("training again on all rows, with the recipe and the penalty chosen")
@@ -197,19 +199,10 @@ def _halves(table: Table, config: Train) -> tuple[Table, Table | None]:
 
 
 def _unused(config: Train) -> list[str]:
-    """Columns that are no features by the configuration, but for the label."""
+    """Columns, beside the label, that the configuration names and that are no features."""
     columns, section = config.columns, config.features
     left_out = (section.params().get("leaveOut") if section else None) or ()
     return [name for name in (columns.weight, columns.fold, *left_out) if name]
-
-
-def _warn_of_copies(train: Table, test: Table, model: PipelineModel, config: Train) -> None:
-    fitted, columns = model.fitted_recipe, config.columns
-    if fitted is None or (config.holdout and config.holdout.column):
-        return
-    used = [column.name for column in fitted.recipe.inputs]
-    label, rows = (columns.label, columns.positiveLabel), sum(model.summary.rows.values())
-    warn_of_copies(train, test, used, label, rows, _unused(config))
 
 
 def _fitted(config: Train, table: Table | None) -> tuple[PipelineModel, dict[str, Any]]:
@@ -333,6 +326,7 @@ def _columns(
         with engine.read(text, names_of(config)) as rows:
             words = odd_words(rows, odd)
     columns, holdout = config.columns, config.holdout
+    # The last role of a column is the one that is told.
     roles = {
         "key of the holdout": holdout.column if holdout and holdout.by == "key" else None,
         "label": columns.label,

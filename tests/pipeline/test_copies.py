@@ -1,5 +1,7 @@
 """Copies of rows to train on among rows to test on, beside counts by pandas."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -7,8 +9,8 @@ import pytest
 
 from spark_auc import train
 from spark_auc.errors import DataError
+from spark_auc.pipeline.copies import copied
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.copies import copied, warn_of_copies
 from spark_auc.tables.split import by_key
 
 LABEL = ("y", None)
@@ -60,20 +62,53 @@ def test_rows_of_few_possible_values_are_no_copies(caplog):
     frame = frame.assign(y=rng.random(4000) < 0.05, id=np.arange(4000))
     parts = by_key(table(frame), 0.8, 0, label=LABEL)
     assert copied(*parts, ["a", "b", "c"], LABEL) < 0.05
-    warn_of_copies(*parts, ["a", "b", "c"], LABEL, 3200)
-    assert not caplog.text
+    train(frame, "y", training={"regParam": 0.1})
+    assert "held-out rows" not in caplog.text
 
 
-def test_a_warning_names_the_columns_and_following_it_helps(caplog):
+def test_following_the_warning_helps(caplog):
     frame = oversampled()
     first = train(frame, "y", refit=False)
     assert first.evaluation.auc > 0.7
-    assert "rows to test on have the label and all values" in caplog.text
-    assert "leave out 'id', by which they differ" in caplog.text
+    assert "name the other columns ('id') under leaveOut" in caplog.text
     caplog.clear()
     second = train(frame, "y", refit=False, features={"leaveOut": ["id"]})
     assert second.evaluation.auc < 0.65
     assert "copies" not in caplog.text
+
+
+def test_the_warning_names_the_share_and_the_columns(caplog):
+    frame = oversampled().assign(**{f"same{k}": 1 for k in range(25)})
+    frame = frame.assign(y=np.array(["bad", "good"])[frame.y])
+    train(frame, "y", positive="good", refit=False, training={"regParam": 0.1})
+    assert "100% of the held-out rows of each class equal rows to train on" in caplog.text
+    assert "the other columns ('id', 'same0', 'same1', " in caplog.text
+    assert "'same18' and 6 more) under leaveOut" in caplog.text
+
+
+def test_columns_without_a_hash_tell_rows_apart(caplog):
+    """Decimals of more than 18 digits have no hash."""
+    frame = oversampled()
+    amounts = [Decimal(k) / 10000 for k in range(len(frame))]
+    rows = pa.Table.from_pandas(frame, preserve_index=False)
+    train(rows.append_column("amount", pa.array(amounts, pa.decimal128(38, 4))), "y", refit=False)
+    assert "copies" not in caplog.text
+
+
+def test_names_of_columns_to_leave_out_are_checked():
+    frame = oversampled(50, 4)
+    given = {"test": 0.5, "training": {"regParam": 0.1}}
+    found = train(frame, "y", **given, features={"leaveOut": frame.columns[-1:]}).model.recipe
+    assert "id" not in {column.name for column in found.inputs}
+    with pytest.raises(TypeError, match="found leaveOut 5, expected a list"):
+        train(frame, "y", **given, features={"leaveOut": 5})
+
+
+def test_a_key_of_folds_is_that_of_the_held_out_rows():
+    frame = oversampled().assign(key=lambda rows: rows.id % 150)
+    given = {"features": {"leaveOut": ["id"]}, "refit": False}
+    found = train(frame, "y", training={"keyCol": "key"}, **given)
+    assert found.evaluation.auc == train(frame, "y", key="key", **given).evaluation.auc
 
 
 def test_a_class_of_one_row_is_named():
