@@ -67,7 +67,7 @@ ORDER = {
         ["settings"],
     ],
     "spark_auc.tables": [
-        ["files", "nested", "remembered", "rows"],
+        ["files", "remembered", "rows"],
         ["parquet_files"],
         ["delimited", "json_lines"],
         ["text_ranges"],
@@ -78,7 +78,7 @@ ORDER = {
         ["raw_features"],
         ["features", "labels", "raw_columns", "segments", "text_types"],
         ["decoders", "encoders", "tally", "hashes", "gathered", "text_formats"],
-        ["missing"],
+        ["missing", "nested"],
         ["table", "arrow_columns"],
         ["types", "names"],
     ],

@@ -12,7 +12,8 @@ from spark_auc.core.labels import Label
 from spark_auc.pipeline.models import PipelineModel
 from spark_auc.tables.hashes import hashable_names, xxhash64
 from spark_auc.tables.labels import LabelReader, positive_label
-from spark_auc.tables.table import Batches, Table, field_of, fields_by_name
+from spark_auc.tables.nested import names_with_fields
+from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.tally import Tally, tallied
 
 _log = logging.getLogger(__name__)
@@ -34,8 +35,7 @@ def warn_of_copies(
 ) -> None:
     """Warn where many held-out rows are copies of rows to train on: the AUC is then too high.
 
-    It takes a pass over each part, if the recipe of the model leaves columns out by which rows were
-    divided.
+    It takes a pass over each part, if the model leaves columns out by which rows were divided.
 
     Parameters
     ----------
@@ -53,15 +53,14 @@ def warn_of_copies(
     DataError
         A label is invalid.
     """
-    if model.recipe is None:
+    recipe, features = model.recipe, model.ranker.values()["featuresCol"]
+    if recipe is None and isinstance(features, str):
+        # A column of vectors has no hash.
         return
-    lookup, hashed = fields_by_name(train), hashable_names(train)
-
-    def named(names: Sequence[str]) -> set[str]:
-        return {field.name for name in names for field in lookup(name)}
-
-    used = named([column.name for column in model.recipe.inputs])
-    known = used | named([label[0], *without])
+    hashed = hashable_names(train)
+    inputs = [column.name for column in recipe.inputs] if recipe else features
+    used = names_with_fields(train, inputs)
+    known = used | names_with_fields(train, [label[0], *without])
     columns = [name for name in hashed if name in used]
     others = [name for name in hashed if name not in known]
     # Rows that are equal in columns with a hash may differ in another. Without others, equal rows
@@ -75,7 +74,7 @@ def warn_of_copies(
         _log.warning(
             "at least %.0f%% of the held-out rows of each class equal rows to train on, in the "
             "label and all columns that the model uses; if they are copies, the AUC is too high: "
-            "name the other columns (%s) under leaveOut, or a key whose rows stay together",
+            "leave out the other columns (%s), or name a key whose rows stay together",
             100 * share,
             ", ".join(map(repr, others[:_NAMES])) + (f" and {more} more" if more > 0 else ""),
         )

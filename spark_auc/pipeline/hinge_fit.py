@@ -68,7 +68,7 @@ class HingeFit(FoldsFit):
     def check(self) -> None:
         """See `HasSettings.check`."""
         super().check()
-        if not self.selects:
+        if not self.uses_key:
             self.refuse("a single penalty", "keyCol", "seed")
 
     def fitted(

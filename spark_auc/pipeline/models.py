@@ -437,8 +437,9 @@ class PipelineModel:
         """The columns of scored rows; ``column`` has the scores, by default those of the ranker."""
         values = self.ranker.values()
         score = column or values["rawPredictionCol"]
+        scorer = self.ranker.scorer
         return ScoreColumns(
-            score, values["labelCol"], self.ranker.scorer.positive, values["weightCol"]
+            score, values["labelCol"], scorer.positive, values["weightCol"], scorer.negative
         )
 
     def stored(self) -> StoredStage:

@@ -77,6 +77,12 @@ class PairMomentsFit(FoldsFit):
         """Folds choose a penalty, the shrinkage of segments, or both."""
         return self.selects or self.values()["segmentCol"] is not None
 
+    @property
+    def uses_key(self) -> bool:
+        """See `FoldsFit.uses_key`; draws and sketches take keys too."""
+        drawn = self.values()["estimator"] != "exact"
+        return self.has_folds or drawn or self.approximation.kind == "lowRank"
+
     def check(self) -> None:
         """See `HasSettings.check`."""
         values: PairMomentsSettings = self.values()
@@ -105,7 +111,7 @@ class PairMomentsFit(FoldsFit):
             self.refuse(f"covariance {kind!r}", *without)
         check_covariance(self)
         super().check()
-        if not (self.has_folds or drawn or kind == "lowRank"):
+        if not self.uses_key:
             self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
 
     @property

@@ -266,6 +266,11 @@ class FoldsFit(RankerFit):
         raise NotImplementedError
 
     @property
+    def uses_key(self) -> bool:
+        """Whether keyCol and seed have an effect."""
+        return self.has_folds
+
+    @property
     def has_folds(self) -> bool:
         """Whether ``fit`` divides the rows into folds."""
         return self.selects

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Collection, Sequence
 
 from spark_auc.errors import ConfigError
-from spark_auc.tables.nested import paths_of
-from spark_auc.tables.table import Table, fields_by_name, fields_named
+from spark_auc.tables.nested import names_with_fields, paths_of
+from spark_auc.tables.table import Table, fields_named
 from spark_auc.tables.types import raw_type, shown_type
 
 _log = logging.getLogger(__name__)
@@ -35,9 +35,7 @@ def types_of(
     ConfigError
         A column that is kept has a type that recipes do not take, or there are several of a name.
     """
-    lookup = fields_by_name(table)
-    fields = [field for name in left_out for field in lookup(name)]
-    unused = {path for field in fields for path in (field.name, *paths_of(field))}
+    unused = names_with_fields(table, left_out)
     used = [name for name in names if name in kept or name not in unused]
     types, there = dict[str, str](), {*table.schema.names}
     for name, column in zip(used, fields_named(table, used), strict=True):

@@ -210,20 +210,33 @@ def segment_aucs(
     return found
 
 
-def rows_by_class(table: Table, label: str, positive: Label | None) -> tuple[int, int]:
-    """Number of positive and of negative rows; rows without a label are in neither."""
+def rows_by_class(
+    table: Table, label: str, positive: Label | None, weight: str | None = None
+) -> tuple[int, int]:
+    """Number of positive and of negative rows; rows without a label, or of weight 0, do not count.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    label, positive, weight
+        Label column, positive label, and weight column.
+    """
     value = positive_label(table, label, positive)
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         positives = rows = 0
         for batch in batches:
             labels = label_values(batch.column(0))
-            known = labels.filter(pc.invert(labels.is_null(nan_is_null=True)))
+            counts = pc.invert(labels.is_null(nan_is_null=True))
+            if weight:
+                counts = pc.and_(counts, pc.not_equal(pc.fill_null(batch.column(1), 0), 0))
+            known = labels.filter(counts)
             positives += int(is_positive(known, value).sum())
             rows += len(known)
         yield "rows", LabelCounts({1.0: positives, 0.0: rows - positives})
 
-    states = table.select([label]).fold(
+    states = table.select([label, *([weight] if weight else [])]).fold(
         fold, (LabelCounts,), state_bytes=16, what="rows of two classes"
     )
     found = states.get("rows", LabelCounts())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 
@@ -12,13 +13,15 @@ from numpy.typing import NDArray
 from spark_auc.core.batch import usable_weights
 from spark_auc.core.evaluation.overview import Faults
 from spark_auc.core.evaluation.score_table import ScoreTable
-from spark_auc.core.labels import Label, LabelCounts
+from spark_auc.core.labels import Label, LabelCounts, rest_of
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.columns import check_weights
 from spark_auc.tables.decoders import as_doubles, decode
 from spark_auc.tables.labels import is_positive, label_values, positive_label
 from spark_auc.tables.table import Table, field_of
 from spark_auc.tables.types import is_number, is_vector, shown_type
+
+_log = logging.getLogger(__name__)
 
 # Most label values in an error message.
 _MAX_LABELS = 10
@@ -38,12 +41,15 @@ class ScoreColumns:
     weight
         Name of the weight column; None for weight 1. A weight is 0 or within `WEIGHTS`; a row of
         weight 0 is ignored.
+    negative
+        The negative label of the training; None if it is not known.
     """
 
     score: str = "rawPrediction"
     label: str = "label"
     positive: Label | bool | None = None
     weight: str | None = None
+    negative: Label | None = None
 
     @property
     def names(self) -> list[str]:
@@ -56,6 +62,40 @@ class ScoreColumns:
         if self.weight:
             check_weights(table, self.weight)
         return positive_label(table, self.label, self.positive)
+
+    def classes(self, labels: LabelCounts, positive: Label | None) -> tuple[Label, Label]:
+        """The positive and the negative label; a warning tells of those of no training row.
+
+        Parameters
+        ----------
+        labels
+            Number of rows of each label.
+        positive
+            The positive label, of the type of the values; see `checked`.
+
+        Raises
+        ------
+        DataError
+            There are not two classes, or labels that the training did not have.
+        """
+        classes = labels.classes(positive)
+        known = {classes[0], self.negative}
+        # Of labels 0/1 and -1/+1 the negative ones are one class.
+        known |= {0.0, -1.0} if {0.0, -1.0} & known else set()
+        others = [label for label in labels.rows if label not in known]
+        if self.negative is None or not others:
+            return classes
+        found = ", ".join(f"{label!r} ({labels.rows[label]} rows)" for label in others)
+        if self.negative == rest_of(classes[0]):
+            # A training of several labels has the same one for the rest, if it is a number.
+            if not isinstance(self.negative, str):
+                words = "found the labels %s beside %r and %r: they count as negative"
+                _log.warning(words, found, classes[0], self.negative)
+            return classes
+        raise DataError(
+            f"found the labels {found}, expected {classes[0]!r} (positive) or {self.negative!r} as "
+            "in the training; correct the rows, or leave them out"
+        )
 
 
 def check_score(table: Table, name: str) -> None:

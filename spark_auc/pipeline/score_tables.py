@@ -234,7 +234,7 @@ def tabulated(
         overview = states.get("overview")
         overview = overview if isinstance(overview, Overview) else Overview.zero(max_bins)
         overview.faults.check(f"column {(what or columns.score)!r}")
-        classes = overview.labels.classes(positive)
+        classes = columns.classes(overview.labels, positive)
         yield Scored(tables, overview, classes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TypeVar
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_auc.tables.names import by_name, folding
-from spark_auc.tables.table import Table
+from spark_auc.tables.table import Table, fields_by_name
 from spark_auc.tables.types import is_vector
 
 T = TypeVar("T", bound=Table)
@@ -42,6 +42,13 @@ def paths_of(column: pa.Field) -> list[str]:
     """Paths of all fields in a column of structs, of any depth; none in other columns."""
     inner = (path for field in _inner(column.type) for path in (field.name, *paths_of(field)))
     return [f"{column.name}.{path}" for path in inner]
+
+
+def names_with_fields(table: Table, names: Iterable[str]) -> set[str]:
+    """Those of some names that are columns of a table, and all fields of structs among them."""
+    lookup = fields_by_name(table)
+    fields = (field for name in names for field in lookup(name))
+    return {path for field in fields for path in (field.name, *paths_of(field))}
 
 
 def fields_at(

@@ -18,8 +18,9 @@ from spark_auc.features.raw_columns import Numbers
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.hashes import check_hashable, hashable_names, xxhash64
 from spark_auc.tables.labels import LabelReader, positive_label
+from spark_auc.tables.nested import names_with_fields
 from spark_auc.tables.stratified import ClassHashes
-from spark_auc.tables.table import Batches, Table, field_of, fields_by_name
+from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.tally import Tally, tallied
 from spark_auc.tables.types import is_time, shown_type
 
@@ -79,8 +80,7 @@ def by_key(
         return table.parted(names, lambda arrays: uniform_of(arrays, seed) < fraction)
 
     of_label = field_of(table, label[0]).name
-    lookup = fields_by_name(table)
-    unused = {of_label, *(field.name for name in without for field in lookup(name))}
+    unused = {of_label, *names_with_fields(table, without)}
     names = [*(name for name in hashable_names(table) if name not in unused), of_label]
     if len(names) == 1:
         raise ConfigError(

@@ -112,11 +112,38 @@ def test_rows_of_a_key_are_held_out_together(job):
     np.testing.assert_array_equal(model.ranker.scorer.w, same.ranker.scorer.w)
 
 
+@pytest.mark.parametrize("learner", ["MBAClassifier", "RankSVMClassifier"])
+def test_a_key_of_the_holdout_beside_a_single_penalty(job, learner):
+    pq.write_table(pa.table(of_keys()), "keys.parquet")
+    given = {"data": {"path": "keys.parquet"}, "columns": {"label": "y", "key": "key"}}
+    given |= {"features": {"leaveOut": ["id"]}, "training": {"regParam": 0.01}, "learner": learner}
+    model, result = job("single", **given)
+    assert result["refit"]["measuredRows"] % 20 == 0
+    assert {column.name for column in model.recipe.inputs} == {"x"}
+
+
+def test_fields_of_a_struct_that_is_left_out_divide_no_rows(job, caplog):
+    rows = of_keys()
+    users = pa.StructArray.from_arrays([pa.array(rows.pop("id"))], ["id"])
+    pq.write_table(pa.table(rows | {"user": users}).drop(["key"]), "users.parquet")
+    given = {"data": {"path": "users.parquet"}, "holdout": {"by": "key", "train": 0.7}}
+    _, result = job("users", **given, features={"leaveOut": ["user"]})
+    assert result["auc"] < 0.8
+    assert "copies" not in caplog.text
+
+
+def test_copies_beside_features_without_a_recipe_are_told(job, caplog):
+    pq.write_table(pa.table(of_keys()).drop(["key"]), "copies.parquet")
+    given = {"data": {"path": "copies.parquet"}, "features": None}
+    job("plain", **given, columns={"label": "y", "features": ["x"]})
+    assert "leave out the other columns ('id'), or name" in caplog.text
+
+
 def test_copies_that_differ_in_a_column_without_use_are_told(job, caplog):
     pq.write_table(pa.table(of_keys()).drop(["key"]), "copies.parquet")
     given = {"data": {"path": "copies.parquet"}, "holdout": {"by": "key", "train": 0.7}}
     _, first = job("copies", **given, features={"spline": ["x"], "auto": False})
-    assert "name the other columns ('id') under leaveOut" in caplog.text
+    assert "leave out the other columns ('id'), or name" in caplog.text
     caplog.clear()
     _, second = job("told", **given, features={"spline": ["x"], "auto": False, "leaveOut": ["id"]})
     assert second["auc"] < first["auc"] - 0.05

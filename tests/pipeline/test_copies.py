@@ -70,7 +70,7 @@ def test_following_the_warning_helps(caplog):
     frame = oversampled()
     first = train(frame, "y", refit=False)
     assert first.evaluation.auc > 0.7
-    assert "name the other columns ('id') under leaveOut" in caplog.text
+    assert "leave out the other columns ('id'), or name" in caplog.text
     caplog.clear()
     second = train(frame, "y", refit=False, features={"leaveOut": ["id"]})
     assert second.evaluation.auc < 0.65
@@ -83,7 +83,7 @@ def test_the_warning_names_the_share_and_the_columns(caplog):
     train(frame, "y", positive="good", refit=False, training={"regParam": 0.1})
     assert "100% of the held-out rows of each class equal rows to train on" in caplog.text
     assert "the other columns ('id', 'same0', 'same1', " in caplog.text
-    assert "'same18' and 6 more) under leaveOut" in caplog.text
+    assert "'same18' and 6 more), or name a key" in caplog.text
 
 
 def test_columns_without_a_hash_tell_rows_apart(caplog):

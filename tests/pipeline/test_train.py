@@ -15,6 +15,7 @@ import spark_auc
 from spark_auc import train
 from spark_auc.app.one_call import table_of
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.pipeline.retraining import rows_by_class
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
 
@@ -90,6 +91,12 @@ def test_a_column_without_values_has_missing_values(tmp_path, name):
     assert found == found[:1] * 4
 
 
+def test_rows_without_weight_or_label_do_not_count():
+    rows = pa.table({"y": [1, 0, 1, None, 0, 0], "w": [1.0, 0.0, 2.0, 1.0, 3.0, None]})
+    assert rows_by_class(ArrowTable.of(rows), "y", None) == (2, 3)
+    assert rows_by_class(ArrowTable.of(rows), "y", None, "w") == (2, 1)
+
+
 def test_integers_that_doubles_do_not_tell_apart_are_told(caplog):
     rng, y = np.random.default_rng(0), np.arange(300) % 2
     frame = pd.DataFrame({"x": rng.normal(size=300), "i": 2**60 + 3 * y, "same": 7, "y": y})
@@ -97,6 +104,43 @@ def test_integers_that_doubles_do_not_tell_apart_are_told(caplog):
         train(frame, "y", test=0, training={"regParam": 0.1})
     assert "left out 'i': all 300 rows have the same value in double precision; if" in caplog.text
     assert "left out 'same': all 300 rows have the same value\n" in caplog.text
+
+
+def labelled(labels, n=400, seed=0):
+    """Rows of a number, with labels of which the later ones are more frequent at high values."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    places = np.clip((x + rng.normal(size=n) + 1) * len(labels) / 2, 0, len(labels) - 1)
+    return pd.DataFrame({"x": x, "y": np.array(labels)[places.astype(int)]})
+
+
+def model_of(labels, positive=None):
+    given = {"test": 0, "training": {"regParam": 0.01}}
+    return train(labelled(labels), "y", positive=positive, **given).model
+
+
+def test_labels_that_the_training_did_not_have_are_refused():
+    model, new = model_of(["bad", "good"], "good"), table_of(labelled(["bad", "pending", "good"]))
+    words = r"found the labels 'pending' \(\d+ rows\), expected 'good' \(positive\) or 'bad'"
+    with pytest.raises(DataError, match=words):
+        model.evaluate(new)
+    with pytest.raises(DataError, match=words):
+        model.calibrated(new, "platt", 1.0, "probability")
+    with pytest.raises(DataError, match=r"found the labels 2.0 .* expected 1.0 .* or -1.0"):
+        model_of([-1, 1]).evaluate(table_of(labelled([-1, 1, 2]), ["y"]))
+
+
+def test_numbers_that_the_training_did_not_have_are_told(caplog):
+    rows = labelled([0, 1])
+    found = model_of([0, 1]).evaluate(table_of(rows.assign(y=rows.y + 1)))
+    assert "found the labels 2.0 (" in caplog.text
+    assert "beside 1.0 and 0.0: they count as negative" in caplog.text
+    caplog.clear()
+    assert found.auc == pytest.approx(1 - model_of([0, 1]).evaluate(table_of(rows)).auc)
+    # One class may be -1 or 0, and the rest of several labels may have others.
+    assert model_of([-1, 1]).evaluate(table_of(rows)).auc == pytest.approx(1 - found.auc)
+    model_of(["a", "b", "c"], "c").evaluate(table_of(labelled(["a", "d", "c"])))
+    assert not caplog.text
 
 
 def test_settings_keys_and_no_held_out_rows():

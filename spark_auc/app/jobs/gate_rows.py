@@ -40,7 +40,7 @@ def readable_rows(engine: Engine, config: Retrain, period: str) -> tuple[int, in
     try:
         source.check()
         with engine.read(source) as rows:
-            return rows_by_class(rows, names.label, names.positiveLabel)
+            return rows_by_class(rows, names.label, names.positiveLabel, names.weight)
     except engine.failures as error:
         _log.info("the rows of period %s cannot be read: %s", period, error)
         return 0, 0

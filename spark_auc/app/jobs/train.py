@@ -48,6 +48,7 @@ from spark_auc.pipeline.estimators import (
 )
 from spark_auc.pipeline.method_fit import ADDED, DEFAULT
 from spark_auc.pipeline.models import PipelineModel
+from spark_auc.pipeline.ranker_fit import FoldsFit
 from spark_auc.pipeline.ranker_settings import OUTPUTS
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
@@ -263,7 +264,13 @@ def estimator_of(config: Train, prior: PipelineModel | None = None) -> Any:
         select = config.select.model_dump(exclude_unset=True)
         return MBASelectingEstimator(**named, **training, **select)
     kind = _LEARNERS.get(config.learner) or estimator_class("learner", config.learner)
-    return kind(**named, **training)
+    made, split = kind(**named, **training), config.holdout
+    holds_out = split is not None and split.by == "key" and split.column == columns.key
+    if holds_out and isinstance(made, FoldsFit) and not made.uses_key:
+        # The key is that of the holdout alone.
+        named.pop("keyCol", None)
+        return kind(**named, **training)
+    return made
 
 
 def _outputs(config: Train) -> dict[str, str | None]:
