@@ -230,7 +230,8 @@ def rows_by_class(
             labels = label_values(batch.column(0))
             counts = pc.invert(labels.is_null(nan_is_null=True))
             if weight:
-                counts = pc.and_(counts, pc.not_equal(pc.fill_null(batch.column(1), 0), 0))
+                weights = pc.fill_null(as_doubles(batch.column(1)), 0.0)
+                counts = pc.and_(counts, pc.not_equal(weights, 0.0))
             known = labels.filter(counts)
             positives += int(is_positive(known, value).sum())
             rows += len(known)

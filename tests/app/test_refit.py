@@ -112,6 +112,14 @@ def test_rows_of_a_key_are_held_out_together(job):
     np.testing.assert_array_equal(model.ranker.scorer.w, same.ranker.scorer.w)
 
 
+def test_keys_that_a_holdout_by_position_divides_are_told(job, caplog):
+    pq.write_table(pa.table(of_keys()), "keys.parquet")
+    given = {"data": {"path": "keys.parquet"}, "columns": {"label": "y", "key": "key"}}
+    given |= {"features": {"spline": ["x"], "auto": False}, "select": {"regParams": [0.1, 1.0]}}
+    job("cut", **given, holdout={"by": "position", "train": 0.7})
+    assert "rows of one key can be in both parts of a holdout by position" in caplog.text
+
+
 @pytest.mark.parametrize("learner", ["MBAClassifier", "RankSVMClassifier"])
 def test_a_key_of_the_holdout_beside_a_single_penalty(job, learner):
     pq.write_table(pa.table(of_keys()), "keys.parquet")

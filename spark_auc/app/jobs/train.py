@@ -139,6 +139,14 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
             train, test = _halves(rows, config)
         measured, others = _fitted(config, train)
         split = config.holdout
+        if split and split.by != "key" and config.columns.key:
+            # A cut by time is often meant to measure later rows of known keys.
+            _log.log(
+                logging.INFO if split.by == "time" else logging.WARNING,
+                "rows of one key can be in both parts of a holdout by %s: its AUC is not that of "
+                "new keys, which a holdout by key measures",
+                split.by,
+            )
         if train and test and split and split.by == "key" and not (split.column or config.moments):
             label = config.columns.label, config.columns.positiveLabel
             warn_of_copies(train, test, measured, label, _unused(config))
