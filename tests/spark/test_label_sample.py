@@ -136,7 +136,7 @@ def test_refusals(spark, sources, monkeypatch):
         label_sample(
             SparkTable(df), RawColumns.of(SparkTable(df), NAMES), ("labels", None), sample=SAMPLE
         )
-    with pytest.raises(DataError, match="weights that are not finite and positive"):
+    with pytest.raises(DataError, match="weights that are NaN, negative or out of range"):
         drawn(df.withColumn("weight", F.col("weight") - 1))
     with pytest.raises(DataError, match="found no row in a sample of some 0 of 3000 rows"):
         drawn(df, sample=KeySample(1e-9))
