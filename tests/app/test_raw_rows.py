@@ -335,7 +335,7 @@ def test_the_smoothness_is_chosen_and_told(job, spark, at):
         columns={"label": "y", "fold": "position"},
         features={k: v for k, v in FEATURES.items() if k != "log"} | {"numKnots": 7},
         training={"smoothness": "auto"},
-        holdout={"by": "key", "train": 0.7},
+        holdout={"by": "key", "train": 0.7, "column": "row"},
         refit=False,
     )
     code, result = job("train", **several)
