@@ -64,7 +64,7 @@ class ScoreColumns:
         return positive_label(table, self.label, self.positive)
 
     def classes(self, labels: LabelCounts, positive: Label | None) -> tuple[Label, Label]:
-        """The positive and the negative label; a warning tells of those of no training row.
+        """The positive and the negative label; the log warns of labels that may be new.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class ScoreColumns:
             return classes
         found = ", ".join(f"{label!r} ({labels.rows[label]} rows)" for label in others)
         if self.negative == rest_of(classes[0]):
-            # A training of several labels has the same one for the rest, if it is a number.
+            # A model of one of several numbers against the rest has the same negative label.
             if not isinstance(self.negative, str):
                 words = "found the labels %s beside %r and %r: they count as negative"
                 _log.warning(words, found, classes[0], self.negative)

@@ -144,7 +144,7 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
             _log.log(
                 logging.INFO if split.by == "time" else logging.WARNING,
                 "rows of one key can be in both parts of a holdout by %s: its AUC is not that of "
-                "new keys, which a holdout by key measures",
+                "rows of new keys; hold out by key to measure these",
                 split.by,
             )
         if train and test and split and split.by == "key" and not (split.column or config.moments):
@@ -341,7 +341,7 @@ def _columns(
         with engine.read(text, names_of(config)) as rows:
             words = odd_words(rows, odd)
     columns, holdout = config.columns, config.holdout
-    # The last role of a column is the one that is told.
+    # Of the roles of one column, the last is told.
     roles = {
         "key of the holdout": holdout.column if holdout and holdout.by == "key" else None,
         "label": columns.label,
