@@ -6,6 +6,8 @@ Nothing that a job needs is imported before its name is known, so that help is t
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import json
 import shutil
 import sys
@@ -72,6 +74,8 @@ class _Version(argparse.Action):
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``, a raw table, or a command."""
+    # The process ends: to look for garbage among all objects would take longer than to free them.
+    atexit.register(gc.freeze)
     parser = _Parser(
         "spark-auc",
         description="AUC maximization on Apache Spark.",
