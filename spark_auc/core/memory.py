@@ -24,29 +24,23 @@ class MemoryBudget(Protocol):
     @property
     def slots(self) -> int:
         """Number of concurrent tasks; each builds its own state."""
-        ...
 
     @property
     def gather_limit(self) -> int:
         """Limit of the total size of merged states held at the same time, in bytes."""
-        ...
 
     @property
     def rows_limit(self) -> float:
         """Limit of the size of rows in this process's memory, in bytes."""
-        ...
 
     def check(self, state_bytes: int, what: str) -> None:
         """Raise `ResourceError` if building a state of this size exceeds the budget."""
-        ...
 
     def check_gathered(self, state_bytes: int, what: str) -> None:
         """Raise `ResourceError` if a result of this size does not fit in this process."""
-        ...
 
     def check_folds(self, state_bytes: int, folds: int, what: str) -> None:
         """Raise `ResourceError` if one merged state per fold does not fit in memory together."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -32,16 +32,13 @@ class State(Protocol):
 
     def merge(self: S, other: S) -> S:
         """The state of the union of both sets of rows."""
-        ...
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        ...
 
     @classmethod
     def from_bytes(cls: type[S], data: bytes) -> S:
         """The state that `to_bytes` stored."""
-        ...
 
 
 Fold: TypeAlias = Callable[[Iterator[Batch]], Iterable[tuple[str, State]]]
@@ -72,7 +69,6 @@ class Folding(Protocol):
     @property
     def dimension(self) -> int:
         """Number of features ``d``."""
-        ...
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
@@ -96,11 +92,9 @@ class Folding(Protocol):
         ResourceError
             The states need more memory than the source's budget allows.
         """
-        ...
 
     def changed(self, change: Change, dimension: int | None = None) -> Folding:
         """The rows after ``change``; ``dimension`` is their new number of features, if changed."""
-        ...
 
 
 class RowSource(Folding, Protocol):
@@ -109,11 +103,9 @@ class RowSource(Folding, Protocol):
     @property
     def memory(self) -> MemoryBudget:
         """The memory budget of computations on these rows."""
-        ...
 
     def changed(self, change: Change, dimension: int | None = None) -> RowSource:
         """See `Folding.changed`."""
-        ...
 
     def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> RowSource:
         """Pair the k-th positive draw with the k-th negative draw, and return the differences.
@@ -129,11 +121,9 @@ class RowSource(Folding, Protocol):
             Ascending arrival times that split the positive draws, and those that split the
             negative draws, into parts. A part holds equally many draws of both classes.
         """
-        ...
 
     def gathered(self) -> ArrayRows:
         """All rows, in this process's memory."""
-        ...
 
     def gathered_within(self, limit: float, in_memory: float = inf) -> ArrayRows | None:
         """All rows, for this process; None if they take more than ``limit`` bytes.
@@ -141,11 +131,9 @@ class RowSource(Folding, Protocol):
         The rows are read once. Tasks have equal shares of the limit: one that exceeds its share
         also gives None. Of more than ``in_memory`` bytes, the features are in a temporary file.
         """
-        ...
 
     def kept(self) -> AbstractContextManager[RowSource]:
         """Context manager that caches the rows for repeated passes."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

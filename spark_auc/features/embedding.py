@@ -19,17 +19,14 @@ class Embedding(Protocol):
     @property
     def input_dimension(self) -> int:
         """Number of input features ``d``."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Number of output features ``F``."""
-        ...
 
     @property
     def takes_missing(self) -> bool:
         """Whether input values may be missing (NaN) or infinite."""
-        ...
 
     def names(self, columns: Sequence[str]) -> tuple[str, ...] | None:
         """Names of the ``F`` output features.
@@ -44,7 +41,6 @@ class Embedding(Protocol):
         tuple of str, optional
             None if each output feature depends on many columns.
         """
-        ...
 
     def transform(self, X: Rows) -> Rows:
         """Map rows ``(n, d)``, dense or CSR, to ``(n, F)``.
@@ -56,16 +52,13 @@ class Embedding(Protocol):
         DataError
             The rows have another dimension.
         """
-        ...
 
     def to_bytes(self) -> bytes:
         """Versioned bytes of the map."""
-        ...
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The map from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
-        ...
 
 
 class Mixing:

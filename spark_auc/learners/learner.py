@@ -24,7 +24,6 @@ class Learner(Protocol):
     @property
     def dimension(self) -> int:
         """Number of features ``d``."""
-        ...
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
         """Learn rows in sequence.
@@ -45,20 +44,16 @@ class Learner(Protocol):
         DataError
             The rows have another dimension.
         """
-        ...
 
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``."""
-        ...
 
     def to_bytes(self) -> bytes:
         """Versioned bytes of the state and the settings."""
-        ...
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The learner from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
-        ...
 
 
 class LinearLearner(Learner, Protocol):
@@ -67,7 +62,6 @@ class LinearLearner(Learner, Protocol):
     @property
     def w(self) -> Float:
         """Weights ``(d,)``."""
-        ...
 
 
 @dataclass(eq=False)

@@ -137,11 +137,9 @@ class SparkRanker(Protocol):
     @property
     def moments(self) -> PairMoments | None:
         """The pair moments it was made from, if they were kept."""
-        ...
 
     def stored(self) -> StoredStage:
         """What is saved of it."""
-        ...
 
 
 def plain_ranker(ranker: Ranker | SparkRanker) -> Ranker:
@@ -158,11 +156,9 @@ class SparkEmbedding(Protocol):
     @property
     def embedding(self) -> Embedding:
         """The map of rows."""
-        ...
 
     def stored(self) -> StoredStage:
         """What is saved of it."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,6 @@ class FittedRanker(Protocol):
 
     def named_weights(self) -> NamedWeights:
         """The weights of the ranker of all rows."""
-        ...
 
 
 class PriorSettings(TypedDict, total=False):

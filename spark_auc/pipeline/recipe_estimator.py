@@ -53,20 +53,16 @@ class RecipeModel(Protocol):
     @property
     def recipe(self) -> Recipe:
         """The map of raw columns."""
-        ...
 
     @property
     def drift(self) -> Drift | None:
         """Counts of the rows of its fit; None if they are unknown."""
-        ...
 
     def replaced(self, recipe: Recipe, drift: Drift | None) -> Self:
         """A model of this recipe and these counts."""
-        ...
 
     def input_features(self, table: Table) -> RawFeatures:
         """The features of a table's rows; errors as of `RawFeatures.of`."""
-        ...
 
 
 class RecipeFit(HasSettings):

@@ -30,21 +30,17 @@ class Files(Protocol):
     @property
     def uri(self) -> str:
         """Its location."""
-        ...
 
     def __truediv__(self, name: str) -> Self: ...
 
     def names(self) -> list[str]:
         """Names of the entries; empty if the directory does not exist."""
-        ...
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
-        ...
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, and create its directory if necessary."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,35 +27,28 @@ class Features(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that `decode` takes, in its order."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Number of features ``d``."""
-        ...
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the features that belong to the model; None if a map of the model has them."""
-        ...
 
     @property
     def taught(self) -> tuple[KeySample, ...]:
         """Samples of rows whose labels a map of the features learnt; training leaves them out."""
-        ...
 
     @property
     def never_held_out(self) -> KeySample | None:
         """The rows that chose some of the features; see `Folds`."""
-        ...
 
     def labels(self) -> Sequence[str] | None:
         """Names of the features for a summary; None if they have no names."""
-        ...
 
     def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
         """Whether each row ``(n,)`` of Arrow columns has valid values; arguments as of `decode`."""
-        ...
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """Decode Arrow columns to rows ``(n, d)``.
@@ -72,7 +65,6 @@ class Features(Protocol):
         DataError
             A value is invalid.
         """
-        ...
 
     def groups(self, arrays: Sequence[pa.Array]) -> Keys | None:
         """Groups ``(n,)`` of the rows of Arrow columns; None for groups of equal features.
@@ -82,7 +74,6 @@ class Features(Protocol):
         arrays
             Values of `columns`.
         """
-        ...
 
 
 @dataclass(frozen=True)

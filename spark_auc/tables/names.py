@@ -15,7 +15,6 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """The name."""
-        ...
 
 
 K = TypeVar("K")

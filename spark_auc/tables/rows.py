@@ -44,11 +44,9 @@ class RowReader(Protocol):
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         """Decode batches."""
-        ...
 
     def labels(self) -> LabelCounts:
         """Number of rows of each label that was read."""
-        ...
 
 
 @dataclass(frozen=True)

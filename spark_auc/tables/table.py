@@ -34,27 +34,22 @@ class Table(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
-        ...
 
     @property
     def zone(self) -> str:
         """The zone on whose clocks times are read and shown."""
-        ...
 
     @property
     def exact_names(self) -> bool:
         """Whether names of columns of different case differ."""
-        ...
 
     @property
     def memory(self) -> MemoryBudget:
         """The memory of computations on these rows."""
-        ...
 
     @property
     def cheap(self) -> bool:
         """Whether reading the rows again takes as little time as from a cache."""
-        ...
 
     def select(self, names: Sequence[str], *, placed: bool = False) -> Self:
         """The columns of these names.
@@ -67,7 +62,6 @@ class Table(Protocol):
             Whether a last column of integers has the place of each row: the number of the part
             of the source from which it is read.
         """
-        ...
 
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> Self:
         """The rows that a function keeps.
@@ -79,20 +73,17 @@ class Table(Protocol):
         keep
             Whether to keep each row ``(n,)``, from the arrays of these columns.
         """
-        ...
 
     def parted(
         self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
     ) -> tuple[Self, Self]:
         """The rows of `where`, and the others."""
-        ...
 
     def spread(self, most: int) -> tuple[Self, float]:
         """The rows of at most ``most`` parts at equal distances, and the share of these parts.
 
         An engine that reads all parts to read some returns all rows.
         """
-        ...
 
     def fold(
         self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
@@ -122,7 +113,6 @@ class Table(Protocol):
         SparkAUCError
             The fold raised an error of this package, or a part was lost.
         """
-        ...
 
     def map(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> Self:
         """The rows that a function makes of the batches of each part.
@@ -134,7 +124,6 @@ class Table(Protocol):
         schema
             Names and types of the new columns.
         """
-        ...
 
     def cast(self, columns: Mapping[str, tuple[pa.Field, Callable[[pa.Array], pa.Array]]]) -> Self:
         """The rows with other values of some columns.
@@ -144,7 +133,6 @@ class Table(Protocol):
         columns
             The field of each changed column, and what makes its values, by its name.
         """
-        ...
 
     def extended(
         self,
@@ -163,7 +151,6 @@ class Table(Protocol):
         fields
             Names and types of the new columns.
         """
-        ...
 
     def write(
         self, directory: Directory, names: Sequence[str], partition_by: Sequence[str] = ()
@@ -186,11 +173,9 @@ class Table(Protocol):
         StorageError
             The file system failed.
         """
-        ...
 
     def union(self, others: Sequence[Self]) -> Self:
         """The rows of several tables of one schema, those of this one first."""
-        ...
 
     def cut(self, first: int | float) -> tuple[Self, Self]:
         """The first rows, in the order of the files and within them, and the others.
@@ -207,7 +192,6 @@ class Table(Protocol):
         DataError
             There are no rows.
         """
-        ...
 
     def matched(self, name: str, other: Self) -> Self:
         """The rows with the other columns of a table where a column of numbers is equal.
@@ -219,7 +203,6 @@ class Table(Protocol):
         other
             A table in which each value occurs once. Rows without a match are left out.
         """
-        ...
 
     def arranged(self, part: str, order: Sequence[str], parts: int) -> Self:
         """The rows with those of equal values of an integer column in one part, sorted.
@@ -233,7 +216,6 @@ class Table(Protocol):
         parts
             About the number of parts.
         """
-        ...
 
     def kept(self, state_bytes: int = 0, *, spill: bool = False) -> AbstractContextManager[Self]:
         """Context manager that keeps the rows for the passes inside the block.
@@ -245,7 +227,6 @@ class Table(Protocol):
         spill
             Whether rows that exceed the memory go to disk; else they may be made again.
         """
-        ...
 
     def gathered(self, limit: float | None = None) -> pa.Table | None:
         """All rows in this process's memory, in the order of their parts.
@@ -255,7 +236,6 @@ class Table(Protocol):
         limit
             Most bytes, of which tasks have equal shares. Above them there is no table (None).
         """
-        ...
 
     def received(self, receive: Callable[[pa.RecordBatch], R], limit: float) -> list[R] | None:
         """Results of a function of each batch, in the order of the parts.
@@ -267,11 +247,9 @@ class Table(Protocol):
         limit
             See `gathered`.
         """
-        ...
 
     def head(self, names: Sequence[str], rows: int) -> pa.Table:
         """Some columns of some first rows."""
-        ...
 
 
 def field_of(table: Table, name: str) -> pa.Field:

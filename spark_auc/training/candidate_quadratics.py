@@ -49,11 +49,9 @@ class CandidateQuadratics(Protocol):
 
     def trace(self, method: Method, *, taught: bool, standardize: bool) -> float:
         """The trace of a candidate's ``Sigma`` of all rows."""
-        ...
 
     def training(self, method: Method, *, taught: bool, standardize: bool) -> Training:
         """The quadratics of the training rows of each fold."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

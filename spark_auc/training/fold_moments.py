@@ -27,23 +27,18 @@ class FoldMoments(Protocol):
     @property
     def folds(self) -> int:
         """Number ``k`` of folds."""
-        ...
 
     def fold(self, number: int) -> PairMoments:
         """The moments of a fold's rows."""
-        ...
 
     def complement(self, number: int) -> PairMoments:
         """The moments of the rows of all other folds."""
-        ...
 
     def total(self) -> PairMoments:
         """The moments of all rows."""
-        ...
 
     def rows(self, fold: int) -> tuple[int, int]:
         """Number of positive and of negative rows of a fold."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +89,12 @@ class Assignment(Protocol):
     @property
     def enough(self) -> int:
         """See `spark_auc.core.sampling.folds.Folds.enough`."""
-        ...
 
     def of(self, batch: Batch) -> Int:
         """The fold ``(n,)`` of each row."""
-        ...
 
     def counted(self, counts: GroupCounts, batch: Batch) -> GroupCounts:
         """See `spark_auc.core.sampling.folds.Folds.counted`."""
-        ...
 
 
 def moments_of_folds(

@@ -69,7 +69,6 @@ class Engine(Protocol):
     @property
     def failures(self) -> tuple[type[Exception], ...]:
         """The errors of rows that cannot be read."""
-        ...
 
     def completed(self, source: Source) -> Source:
         """A source that arguments name, with options that its files tell, such as the separator.
@@ -81,7 +80,6 @@ class Engine(Protocol):
         DataError
             There are no lines.
         """
-        ...
 
     def read(
         self, source: Source, names: Collection[str] | None = ()
@@ -102,7 +100,6 @@ class Engine(Protocol):
         DataError
             The rows are malformed.
         """
-        ...
 
 
 @dataclass(frozen=True)

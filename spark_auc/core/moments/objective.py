@@ -23,23 +23,18 @@ class Matrix(Protocol):
     @property
     def dimension(self) -> int:
         """``d``."""
-        ...
 
     def matvec(self, vector: Float) -> Float:
         """Product with a vector ``(d,)``."""
-        ...
 
     def matmat(self, vectors: Float) -> Float:
         """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``."""
-        ...
 
     def diagonal(self) -> Float:
         """The diagonal ``(d,)``."""
-        ...
 
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
         """The matrix ``(k, k)`` between ``k`` features."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,10 @@ class Stored(Protocol):
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        ...
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Any:
         """The instance that `to_bytes` stored."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,12 @@ class Sql(Protocol):
 
     def number(self, value: float) -> str:
         """A literal of type double."""
-        ...
 
     def curve(self, x: str, knots: tuple[float, ...], heights: list[float]) -> str:
         """The function of ``x`` that is linear between knots and constant beyond them."""
-        ...
 
     def squared_hats(self, x: str, knots: tuple[float, ...]) -> str:
         """The sum of the squared hats of ``x``."""
-        ...
 
 
 class Onnx(Protocol):
@@ -40,15 +37,12 @@ class Onnx(Protocol):
 
     def add(self, operator: str, *inputs: str) -> str:
         """The result of an operator."""
-        ...
 
     def constant(self, value: ArrayLike) -> str:
         """A constant."""
-        ...
 
     def hats(self, x: str, knots: Float) -> str:
         """The hats ``(n, k)`` of numbers ``(n, 1)``; all are 0 where the number is NaN."""
-        ...
 
 
 class Constants(NamedTuple):

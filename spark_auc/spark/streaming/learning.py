@@ -40,16 +40,13 @@ class Learning(Protocol):
     @property
     def in_order(self) -> bool:
         """Whether rows are learned in the order of their files, and of the rows in them."""
-        ...
 
     @property
     def keyed(self) -> bool:
         """Whether rows need their key, or their place."""
-        ...
 
     def check(self, before: StreamStatistics) -> None:
         """`ConfigError` if the statistics of an earlier run cannot go on."""
-        ...
 
     def learned(self, part: Part) -> StreamStatistics:
         """The statistics of some rows.
@@ -63,11 +60,9 @@ class Learning(Protocol):
         ResourceError
             The statistics do not fit in memory.
         """
-        ...
 
     def model(self, statistics: StreamStatistics, columns: TrainingColumns) -> LinearRankerModel:
         """The model of rows of both classes."""
-        ...
 
 
 def other_learner(found: StreamMoments, expected: str) -> str:

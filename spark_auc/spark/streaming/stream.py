@@ -61,16 +61,13 @@ class Stream(Protocol):
     @property
     def spark(self) -> SparkSession:
         """A classic session."""
-        ...
 
     @property
     def schema(self) -> StructType:
         """The schema of the rows, the same for all batches."""
-        ...
 
     def arriving(self) -> DataFrame:
         """The streaming DataFrame that Structured Streaming divides into batches."""
-        ...
 
     def batch(self, arrived: DataFrame) -> MicroBatch:
         """The rows of a batch.
@@ -80,7 +77,6 @@ class Stream(Protocol):
         arrived
             The batch's part of `arriving`.
         """
-        ...
 
 
 def check_classic(spark: SparkSession) -> None:
