@@ -47,10 +47,10 @@ class Training(NamedTuple):
 class CandidateQuadratics(Protocol):
     """The quadratics of candidates; ``taught`` says whether the rows of no fold train too."""
 
-    def trace(self, method: Method, *, taught: bool, standardize: bool) -> float:
+    def trace(self, method: Method, *, taught: bool) -> float:
         """The trace of a candidate's ``Sigma`` of all rows."""
 
-    def training(self, method: Method, *, taught: bool, standardize: bool) -> Training:
+    def training(self, method: Method, *, taught: bool) -> Training:
         """The quadratics of the training rows of each fold."""
 
 
@@ -87,12 +87,12 @@ class UnionMoments:
         others = PairMoments.complements(parts)
         return cls(blocks, others, taught, (inside, everywhere)), folds
 
-    def trace(self, method: Method, *, taught: bool, standardize: bool) -> float:
+    def trace(self, method: Method, *, taught: bool) -> float:
         """See `CandidateQuadratics.trace`."""
-        squares = _squares(self.columns[taught], standardize)
+        squares = self.columns[taught].squares
         return float(squares[method.columns(self.blocks)].sum())
 
-    def training(self, method: Method, *, taught: bool, standardize: bool) -> Training:
+    def training(self, method: Method, *, taught: bool) -> Training:
         """See `CandidateQuadratics.training`."""
         columns = method.columns(self.blocks)
         more = self.taught.of_columns(columns) if taught and self.taught else None
@@ -102,8 +102,7 @@ class UnionMoments:
                 part = others.of_columns(columns)
                 if more is not None:
                     part = part.merge(more)
-                scale = part.columns().standard_deviation() if standardize else None
-                yield part.quadratic(scale), scale
+                yield part.quadratic(None), None
 
         return Training(quadratics())
 
@@ -126,19 +125,18 @@ class RowQuadratics:
     blocks: Blocks
     folds: Folds
 
-    def trace(self, method: Method, *, taught: bool, standardize: bool) -> float:
+    def trace(self, method: Method, *, taught: bool) -> float:
         """See `CandidateQuadratics.trace`."""
-        rows = self._rows(method, taught)
-        return float(_squares(column_moments(rows), standardize).sum())
+        return float(column_moments(self._rows(method, taught)).squares.sum())
 
-    def training(self, method: Method, *, taught: bool, standardize: bool) -> Training:
+    def training(self, method: Method, *, taught: bool) -> Training:
         """See `CandidateQuadratics.training`."""
         rows, count = self._rows(method, taught), self.folds.count
         own, _ = columns_of_folds(rows, self.folds, self.folds.parts)
         columns = complements(own)[:count]
-        scales = [c.standard_deviation() if standardize else None for c in columns]
         # Once, and not in each pass.
         numbered = rows.changed(batchwise(self._numbered))
+        scales = [None] * count
         given = list(zip(columns, scales, strict=True))
         passes, quadratics = fold_quadratics(numbered, _number, given)
         at_once = max(FOLDS_AT_ONCE, spaces_at_once(rows.dimension))
@@ -156,9 +154,3 @@ class RowQuadratics:
 
 def _number(batch: Batch) -> Int:
     return batch.groups().astype(np.int64)
-
-
-def _squares(moments: ColumnMoments, standardize: bool) -> Float:
-    """The diagonal ``(d,)`` of ``Sigma``."""
-    squares = moments.squares
-    return squares / moments.standard_deviation() ** 2 if standardize else squares

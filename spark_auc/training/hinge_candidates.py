@@ -43,15 +43,12 @@ class HingeFolds:
         All rows, with their groups.
     folds
         The fold of each row.
-    standardize
-        Whether the penalty applies to columns of unit variance.
     curves
         Curves among the features of the candidate.
     """
 
     rows: ArrayRows
     folds: Folds
-    standardize: bool
     curves: Curves = field(default_factory=Curves)
 
     def selection(
@@ -79,14 +76,12 @@ class HingeFolds:
         weights = list[Float]()
         for k, (part, start) in enumerate(zip(training, starts, strict=True)):
             moments = column_moments(part)
-            scale = moments.standard_deviation() if self.standardize else None
-            unit = np.ones(columns.size) if scale is None else scale
-            w = self.curves.coordinates(start * unit, smoothness)
-            hinge = hinge_problem(part, moments, candidate.regParam, scale, self.curves, smoothness)
+            w = self.curves.coordinates(start, smoothness)
+            hinge = hinge_problem(part, moments, candidate.regParam, None, self.curves, smoothness)
             solution = truncated_newton(hinge, None, tol=_TOL, max_iter=_STEPS, start=w)
             if not solution.converged:
                 return f"fold {k + 1}: {solution.certificate.problem()}"
-            weights.append(self.curves.weights(solution.w[:, None], smoothness) / unit[:, None])
+            weights.append(self.curves.weights(solution.w[:, None], smoothness))
             if k + 1 == TRIED < len(training):
                 found = held_out_auc(weights, rows, self.folds, _BINS)[0].mean()
                 before = squared.auc[squared.chosen, :TRIED].mean()

@@ -232,8 +232,8 @@ class _Comparison:
         embedded: list[list[Float]] = [[] for _ in range(count)]
         for method in methods:
             start, result = time.process_time(), self._result(method)
-            taught, standardize = self._taught(method), self.settings.standardize
-            trace = quadratics.trace(method, taught=taught, standardize=standardize)
+            taught = self._taught(method)
+            trace = quadratics.trace(method, taught=taught)
             curves = self.settings.curves.of_columns(method.columns(self.blocks))
             smoothness = (factors if curves.spans else ()) or (None,)
             candidates = [
@@ -241,7 +241,7 @@ class _Comparison:
                 for s in smoothness
                 for value in ridge_grid(trace)
             ]
-            training = quadratics.training(method, taught=taught, standardize=standardize)
+            training = quadratics.training(method, taught=taught)
             trial = self._trial(method, candidates, rival)
             try:
                 weights, left_out = replace(folds, curves=curves).train(
@@ -336,7 +336,7 @@ class _Comparison:
         columns = method.columns(self.blocks)
         curves = self.settings.curves.of_columns(columns)
         start = time.process_time()
-        folds = HingeFolds(gathered, self.folds.held_out, self.settings.standardize, curves)
+        folds = HingeFolds(gathered, self.folds.held_out, curves)
         found = folds.selection(columns, self._taught(method), squared.weights, squared.selection)
         result = replace(result, seconds=time.process_time() - start)
         if isinstance(found, str):

@@ -263,8 +263,6 @@ class MethodSettings:
     knowing
         Names of the blocks whose features know the labels of these rows, such as leaves. Candidates
         with one of them do not train on these rows; the others do.
-    standardize
-        Whether the penalty applies to columns of unit variance.
     curves, smoothness
         See `TrainingSettings`.
     hinge
@@ -282,7 +280,6 @@ class MethodSettings:
 
     folds: Folds = field(default_factory=lambda: Folds(5))
     knowing: frozenset[str] = frozenset()
-    standardize: bool = False
     curves: Curves = field(default_factory=Curves)
     smoothness: tuple[float, ...] = ()
     hinge: bool = True

@@ -123,14 +123,13 @@ def rows_of(batch, columns, keep=None):
     return ArrayRows([part.take(half) for half in both], len(columns))
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-def test_each_candidate_has_the_auc_of_a_cross_validation_of_its_own(standardize):
+def test_each_candidate_has_the_auc_of_a_cross_validation_of_its_own():
     batch, blocks = table()
     taught = TAUGHT.of(batch.group)
     comparison = compare_methods(
         rows_of(batch, np.arange(18)),
         blocks,
-        MethodSettings(FOLDS, frozenset({"leaves"}), standardize, hinge=False),
+        MethodSettings(FOLDS, frozenset({"leaves"}), hinge=False),
     )
     assert [r.blocks for r in comparison.results] == unions(tuple(blocks))
     for result in comparison.results:
@@ -139,7 +138,7 @@ def test_each_candidate_has_the_auc_of_a_cross_validation_of_its_own(standardize
         alone = choose_penalty(
             rows_of(batch, columns, ~taught if knows else None),
             Sampling(),
-            TrainingSettings(folds=FOLDS, standardize=standardize),
+            TrainingSettings(folds=FOLDS, standardize=False),
         ).selection
         assert result.dimension == columns.size
         np.testing.assert_allclose(
@@ -159,13 +158,10 @@ def test_each_candidate_has_the_auc_of_a_cross_validation_of_its_own(standardize
     assert told["noInterval"] is None
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-def test_the_hinge_has_the_auc_of_ranksvms_trained_on_the_other_folds(standardize):
+def test_the_hinge_has_the_auc_of_ranksvms_trained_on_the_other_folds():
     batch, blocks = table(600, 3, "pairs")
     rows = rows_of(batch, np.arange(18))
-    comparison = compare_methods(
-        rows, blocks, MethodSettings(FOLDS, frozenset({"leaves"}), standardize)
-    )
+    comparison = compare_methods(rows, blocks, MethodSettings(FOLDS, frozenset({"leaves"})))
     folds, taught = comparison.folds, TAUGHT.of(batch.group)
     tried = []
     for result in comparison.results:
@@ -179,7 +175,7 @@ def test_the_hinge_has_the_auc_of_ranksvms_trained_on_the_other_folds(standardiz
                 trains = (number != k) & ~(taught & ("leaves" in result.blocks))
                 w = train_hinge(
                     rows_of(batch, columns, trains),
-                    HingeSettings(candidate.regParam, standardize, 1e-6),
+                    HingeSettings(candidate.regParam, False, 1e-6),
                 ).w
                 held = number == k
                 scores, y = batch.X.toarray()[:, columns] @ w, batch.y & held
@@ -289,11 +285,11 @@ def test_the_largest_block_is_left_out_with_its_reason():
     assert comparison.results[comparison.chosen].blocks == ("leaves",)
 
 
-@pytest.fixture(scope="module", params=[False, True])
-def compared(request):
+@pytest.fixture(scope="module")
+def compared():
     """A comparison of methods, or another of the same rows with other settings; no trials."""
     batch, blocks = table(600)
-    settings = MethodSettings(FOLDS, frozenset({"leaves"}), request.param)
+    settings = MethodSettings(FOLDS, frozenset({"leaves"}))
 
     def comparison(**others):
         rows = rows_of(batch, np.arange(18))
