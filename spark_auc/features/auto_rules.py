@@ -23,14 +23,18 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
 }
 # The kind of an identifier that many rows have and many lack.
 PRESENCE = ("presence",)
+# Text is no identifier if so many rows each have a value, for so large a share of the rows.
+_REPEATED, _FREQUENT = 3, 0.2
 # Integers are identifiers if almost every row has another one, and they number the rows, or many
 # rows show no relation to the label.
 _OTHERS, _MANY, _ERRORS = 0.95, 1000, 4.0
 # Integers of at most so many distinct values have tokens too, whether they are codes or not.
 FEW = 256
 _EXACT = 2.0**53
-# Bounds of the number of features of tokens.
+# Bounds of the number of features of tokens, and what a token takes at least, and at most up to so
+# many features, where those that do not occur are left out.
 FEWEST, MOST = 2**8, 2**18
+_EACH, _APART, _ENOUGH = 1.5, 48.0, 2**16
 # Most tokens of a column of each kind: bins of logarithms are floor(log(v)^2).
 _MOST_TOKENS = {"hour": 24, "weekday": 7, "log": 1908, "presence": 1}
 # Least share of rows with a value, and without, of identifiers whose presence is a feature.
@@ -97,10 +101,12 @@ def known_values(column: Planned, counts: ColumnCounts) -> tuple[str, ...] | Non
     return tuple(str(int(value)) for value in values)
 
 
-def dimension_of(columns: Sequence[Planned], counts: Mapping[str, ColumnCounts]) -> int:
+def dimension_of(
+    columns: Sequence[Planned], counts: Mapping[str, ColumnCounts], *, apart: bool = False
+) -> int:
     """Number of features for tokens: a power of 2 above 1.5 times the number of distinct tokens.
 
-    A larger one costs time and memory without use, and a smaller one gives tokens one weight.
+    Then up to half of the tokens share a feature, and its weight, with another.
 
     Parameters
     ----------
@@ -108,13 +114,16 @@ def dimension_of(columns: Sequence[Planned], counts: Mapping[str, ColumnCounts])
         The columns of a plan.
     counts
         Values of each column in the rows.
+    apart
+        Whether features without tokens cost nothing, so that up to 65,536 keep tokens apart.
     """
     tokens = sum(
         min(counts[c.name].both.distinct, _MOST_TOKENS.get(c.kind, np.inf))
         for c in columns
         if c.kind in HASHED_KINDS
     )
-    return int(np.clip(2 ** np.ceil(np.log2(1.5 * tokens + 1)), FEWEST, MOST))
+    least, wished = (2 ** np.ceil(np.log2(each * tokens + 1)) for each in (_EACH, _APART))
+    return int(np.clip(max(least, min(wished, _ENOUGH)) if apart else least, FEWEST, MOST))
 
 
 def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | None:
@@ -140,7 +149,7 @@ def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | Non
 def _is_identifier(column: Planned, counts: ColumnCounts, distinct: int) -> bool:
     rows, values = counts.both.rows, counts.both.values
     if column.type == "text":
-        return 2 * distinct > rows
+        return 2 * distinct > rows and counts.both.share_of_repeated(_REPEATED) < _FREQUENT
     if column.type != "integer" or distinct < _OTHERS * rows:
         return False
     if values.max() - values.min() < 2 * rows:
@@ -148,7 +157,8 @@ def _is_identifier(column: Planned, counts: ColumnCounts, distinct: int) -> bool
     # The standard error of the AUC of a column without relation to the label.
     positive, negative = counts.positive.counts.rows, counts.negative.counts.rows
     error = np.sqrt((rows + 1) / (12.0 * max(positive * negative, 1)))
-    return rows >= _MANY and bool(abs(counts.auc() - 0.5) < _ERRORS * error)
+    is_monotone = bool(abs(counts.auc() - 0.5) >= _ERRORS * error)
+    return rows >= _MANY and not (is_monotone or counts.rates_differ(_ERRORS))
 
 
 def _at_midnight(counts: ColumnCounts) -> bool:

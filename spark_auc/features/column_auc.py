@@ -11,6 +11,9 @@ from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.types import Float
 from spark_auc.features.value_counts import ValueCounts
 
+# Ranges of a column whose rates of positive rows are compared.
+_RANGES = 16
+
 
 class ClassCounts(NamedTuple):
     """The values of a column in the rows of one class.
@@ -51,6 +54,36 @@ class ColumnCounts:
     def auc(self) -> float:
         """See `number_auc` and `token_auc`."""
         return (number_auc if self.is_number else token_auc)(self.positive, self.negative)
+
+    def rates_differ(self, errors: float) -> bool:
+        """Whether the rates of positive rows differ between ranges of a column of numbers.
+
+        The statistic is that of Pearson's test of the column's ranges of equal numbers of rows.
+
+        Parameters
+        ----------
+        errors
+            Least number of standard deviations by which it is above its mean of equal rates.
+        """
+        classes = [state.counts for state in (self.positive, self.negative)]
+        if not all(state.rows for state in classes):
+            return False
+        values, rows = self.both.weighted()
+        ends = np.arange(1, _RANGES) * rows.sum() / _RANGES
+        places = np.searchsorted(np.cumsum(rows), ends, "right")
+        found = np.array(
+            [
+                np.bincount(np.searchsorted(values[places], of, "right"), weights, _RANGES)
+                for of, weights in (state.weighted() for state in classes)
+            ]
+        )
+        expected = np.outer(found.sum(axis=1), found.sum(axis=0)) / found.sum()
+        known = expected > 0
+        statistic = ((found - expected)[known] ** 2 / expected[known]).sum()
+        # Values that are not kept are no evidence.
+        kept = min(state.values.size / max(state.distinct, 1.0) for state in classes)
+        free = _RANGES - 1
+        return bool(statistic * kept > free + errors * np.sqrt(2.0 * free))
 
 
 def number_auc(positive: ClassCounts, negative: ClassCounts) -> float:

@@ -49,17 +49,18 @@ class AutoPlan:
     `spark_auc.features.codes`), and tokens of its hour and weekday and a spline if it is a time.
     The recipe lists the values of tokens of at most 256 integers; all others share a token. Hours
     are left out if all times are at midnight. Constant columns are left out, and identifiers: text
-    of more different values than half of the rows that have a value, and integers of which almost
-    every row has another one if they number the rows, or if 1,000 rows or more show no relation to
-    the label. Crossed columns are kept.
+    of more different values than half of the rows that have a value, unless values of three rows
+    and more have a fifth of them, and integers of which almost every row has another one if they
+    number the rows, or if 1,000 rows or more show no relation to the label, in order or in ranges.
+    Crossed columns are kept.
 
     Parameters
     ----------
     columns
         Names, types and kinds of the columns; kind "auto" for a column to choose.
     settings
-        Other parameters of the `RecipePlan`. A ``dimension`` of None is a power of 2 above 1.5
-        times the number of distinct tokens, from 2^8 to 2^18.
+        Other parameters of the `RecipePlan`. A ``dimension`` of None is that of
+        `spark_auc.features.auto_rules.dimension_of`.
 
     Raises
     ------
@@ -199,7 +200,11 @@ class AutoPlan:
         return plan, plan.fitted(columns), decisions
 
     def explicit(
-        self, state: AutoState, is_free_text: Callable[[str], bool] = lambda name: False
+        self,
+        state: AutoState,
+        is_free_text: Callable[[str], bool] = lambda name: False,
+        *,
+        apart: bool = False,
     ) -> tuple[RecipePlan, RecipeState, tuple[Decision, ...]]:
         """The plan of explicit columns of some rows, its state of these rows, and the reasons.
 
@@ -210,6 +215,8 @@ class AutoPlan:
         is_free_text
             Whether a column of texts that are almost all different has words that repeat: these are
             its tokens.
+        apart
+            See `spark_auc.features.auto_rules.dimension_of`.
 
         Raises
         ------
@@ -252,7 +259,7 @@ class AutoPlan:
                 f"found no column to use among {len(counts)}: {shown}; expected one or more; name "
                 "the columns to use and their kinds"
             )
-        plan = self._plan(columns, dimension_of(columns, counts))
+        plan = self._plan(columns, dimension_of(columns, counts, apart=apart))
         both = zip(self._names[0], state.positive.numbers, state.negative.numbers, strict=True)
         summaries = {name: one.merge(other) for name, one, other in both}
         chosen = RecipeState(tuple(summaries[c.name] for c in plan.numeric))

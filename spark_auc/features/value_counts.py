@@ -142,6 +142,14 @@ class ValueCounts(SchemaState):
         order = np.argsort(values)
         return values[order], weights[order]
 
+    def share_of_repeated(self, least: int) -> float:
+        """The share of the rows whose value ``least`` rows have, estimated if not all are kept."""
+        values, rows = self.weighted()
+        places, known = self._find(values)
+        own = rows.copy()
+        own[known] = self.counts[places[known]]
+        return float(rows[own >= least].sum() / max(rows.sum(), 1.0))
+
     def rows_of(self, values: Float) -> Float:
         """Number of rows of each of some values ``(m,)``.
 

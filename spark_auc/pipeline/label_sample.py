@@ -20,8 +20,8 @@ from spark_auc.tables.columns import check_weights, row_weights, weighted
 from spark_auc.tables.hashes import check_hashable, xxhash64
 from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.raw_columns import RawColumns
-from spark_auc.tables.rows import counted
 from spark_auc.tables.table import Batches, Table
+from spark_auc.tables.tally import row_count
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def label_sample(
         The rows exceed the memory that the driver may gather.
     """
     positive = positive_label(table, *label)
-    rows = counted(table, label[0]) if rows is None else rows
+    rows = row_count(table, label[0]) if rows is None else rows
     if sample:
         sample = sample.limited(most, rows)
     elif rows > most:

@@ -32,8 +32,9 @@ from spark_auc.pipeline.recipe_ranker import recipe_for, reduced
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.raw_features import RawFeatures
-from spark_auc.tables.rows import TableRows, counted
+from spark_auc.tables.rows import TableRows
 from spark_auc.tables.table import Table
+from spark_auc.tables.tally import row_count
 from spark_auc.training.blocks import ADDITIVE, CROSSES, LEAVES, PAIRS
 from spark_auc.training.costs import CountedWork
 from spark_auc.training.method_result import MethodComparison, MethodResult
@@ -228,7 +229,7 @@ class MethodFit:
         """The recipe with the pairs and crosses that may be chosen, and the budget that is left."""
         recipe, budget, screen = self.pipeline.recipe, self._budget, 0.0
         if budget < math.inf and isinstance(recipe, RecipeFit):
-            work = CountedWork(counted(table, self.ranker.values()["labelCol"]), budget=budget)
+            work = CountedWork(row_count(table, self.ranker.values()["labelCol"]), budget=budget)
             screen, values = work.screen(len(table.schema.names)), recipe.values()
             if reason := work.without(screen):
                 _log.info("no pairs and crosses of columns are looked for: %s", reason)
@@ -270,7 +271,7 @@ class MethodFit:
     def _raw_rows(self, table: Table, features: RawFeatures) -> RawRows:
         """The raw rows that trees grow from; `ResourceError` if they are too many."""
         require("trees", "lightgbm")
-        rows, values = counted(table, self.ranker.values()["labelCol"]), self.ranker.values()
+        rows, values = row_count(table, self.ranker.values()["labelCol"]), self.ranker.values()
         label, row = (values["labelCol"], values["positiveLabel"]), ("weightCol", "keyCol")
         if rows > MOST_COMPARED_ROWS:
             raise ResourceError(

@@ -77,11 +77,21 @@ class FittedRecipe:
 
     def stored(self) -> StoredStage:
         """What is saved of it."""
-        columns: dict[str, Any] = {"recipe": [to_json(self.recipe)]}
-        if self.drift:
-            columns["drift"] = [self.drift.to_bytes()]
         kind = "spark_auc.spark.features.recipe_model.FeatureRecipeModel"
-        return _stage(kind, {}, {"outputCol": "features"}, pa.table(columns))
+        return _stage(kind, {}, {"outputCol": "features"}, recipe_table(self.recipe, self.drift))
+
+
+def recipe_table(recipe: Recipe, drift: Drift | None) -> pa.Table:
+    """A recipe and the counts of the rows of its fit, as they are saved."""
+    columns: dict[str, Any] = {"recipe": [to_json(recipe)]}
+    return pa.table(columns | ({"drift": [drift.to_bytes()]} if drift else {}))
+
+
+def drift_in(table: pa.Table | None) -> Drift | None:
+    """The saved counts of the rows of a recipe's fit, if they are known."""
+    if table is None or "drift" not in table.column_names:
+        return None
+    return Drift.from_bytes(table["drift"][0].as_py())
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +273,9 @@ class PipelineModel:
         try:
             summary = TrainingSummary.from_dict(ranker.facts["summary"])
             given = {n: v for n, v in ranker.params.items() if _is_given(n, v)}
-            fitted = None if recipe is None else FittedRecipe(recipe, _drift(parts["recipe"]))
+            fitted = (
+                None if recipe is None else FittedRecipe(recipe, drift_in(parts["recipe"].table))
+            )
         except (*DAMAGES, pa.ArrowException) as failure:
             raise damaged(stage.uri, "a saved ranker", failure) from None
         embeddings = [
@@ -463,14 +475,6 @@ class PipelineModel:
 def _is_given(name: str, value: Any) -> bool:
     """Whether a saved value is that of a setting of rankers, and not its default."""
     return name in _DECLARED and value != _DECLARED[name].setting.default
-
-
-def _drift(stage: StoredStage) -> Drift | None:
-    """Counts of the rows of a saved recipe's fit, if they are known."""
-    table = stage.table
-    if table is None or "drift" not in table.column_names:
-        return None
-    return Drift.from_bytes(table["drift"][0].as_py())
 
 
 def _stage(

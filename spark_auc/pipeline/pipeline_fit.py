@@ -25,8 +25,8 @@ from spark_auc.pipeline.recipe_ranker import (
 from spark_auc.pipeline.same_rows import SameRows
 from spark_auc.pipeline.tree_settings import grows_from_all
 from spark_auc.tables.features import Features
-from spark_auc.tables.rows import counted
 from spark_auc.tables.table import Table
+from spark_auc.tables.tally import row_count
 from spark_auc.training.blocks import ADDITIVE, CROSSES, LEAVES, PAIRS
 from spark_auc.training.method_result import MethodComparison
 
@@ -155,7 +155,7 @@ class PipelineFit:
 
     def compares(self, table: Table) -> bool:
         """Whether the rows are few enough for comparisons of features, which the log says."""
-        rows = counted(table, self.ranker.values()["labelCol"])
+        rows = row_count(table, self.ranker.values()["labelCol"])
         if rows > MOST_COMPARED_ROWS:
             _log.info(
                 "no pairs of columns are tried of %d rows, more than %d; set pairs to a number to "

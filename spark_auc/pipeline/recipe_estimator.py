@@ -228,7 +228,7 @@ class RecipeFit(HasSettings):
         settings["derived"] = tuple(made[name] for name in used)
         plan = AutoPlan.of_schema(types, kinds, **settings)
         if any(column.kind == AUTO for column in plan.columns):
-            summary = chosen(table, plan, *label)
+            summary = chosen(table, plan, *label, is_smooth=is_smooth)
         else:
             summary = summarised(table, plan.widest)
         if values["numKnots"] == "auto":

@@ -27,8 +27,8 @@ from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.pipeline.drift import drift_of
 from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.raw_columns import RawColumns
-from spark_auc.tables.rows import counted as counted_rows
 from spark_auc.tables.table import Batches, Table, field_of
+from spark_auc.tables.tally import row_count
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ _WORTH_COUNTING = 1 << 27
 MOST_KNOTS, _MOST_HEIGHTS = 20, 2000
 # The same where heights have a ridge alone, and the least rows of a height.
 _MOST_OF_RIDGE, _ROWS_OF_RIDGE = 16, 30
+# Most rows that lose the features that do not occur before their moments.
+_ROWS_IN_MEMORY = 250_000
 # Texts of so many words, of which most are in other texts of some first rows too, are free text.
 _FEWEST_WORDS, _SHOWN, _ALMOST_ALL = 2, 1_000, 0.9
 
@@ -166,7 +168,14 @@ def summarised(table: Table, plan: RecipePlan) -> Summary:
     return Summary(plan, state, drift.missing() if drift else {}, state.columns[0].rows)
 
 
-def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | None) -> Summary:
+def chosen(
+    table: Table,
+    plan: AutoPlan,
+    label: str,
+    positive: Label | bool | None,
+    *,
+    is_smooth: bool = False,
+) -> Summary:
     """The columns that suit the rows, and their summary, by one pass.
 
     Parameters
@@ -177,6 +186,9 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
         Columns, some of them of kind "auto".
     label, positive
         Label column and positive label; see `positive_label`.
+    is_smooth
+        Whether the ranker chooses how smooth its curves are. It stores no moments: features that
+        do not occur in rows that fit in memory then cost nothing.
 
     Raises
     ------
@@ -200,10 +212,11 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
     size, rows = _bytes_of(table, label, 2 * len(raw.names)), table.select([*raw.found, label])
     states = rows.fold(labelled, (AutoState,), state_bytes=size, what=_what(raw))
     state = cast(AutoState, states.get(_COLUMNS, plan.zero()))
-    explicit, columns, decisions = plan.explicit(state, partial(_is_free_text, table))
+    count = state.positive.rows + state.negative.rows
+    apart, is_free_text = is_smooth and count <= _ROWS_IN_MEMORY, partial(_is_free_text, table)
+    explicit, columns, decisions = plan.explicit(state, is_free_text, apart=apart)
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
-    count = state.positive.rows + state.negative.rows
     return Summary(explicit, columns, plan.missing(state), count, decisions)
 
 
@@ -225,7 +238,7 @@ def _bytes_of(table: Table, name: str, columns: int) -> int:
     most = _COLUMN_BYTES * columns
     if most <= _WORTH_COUNTING:
         return most
-    return min(most, columns * (_HEADER_BYTES + _ROW_BYTES * counted_rows(table, name)))
+    return min(most, columns * (_HEADER_BYTES + _ROW_BYTES * row_count(table, name)))
 
 
 def _what(raw: RawColumns) -> str:

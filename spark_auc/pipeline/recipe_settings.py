@@ -71,7 +71,9 @@ class RecipeSettings(TypedDict, total=False):
         int | None,
         Setting(
             "Number of features of the tokens. Default: 262144; with columns that auto chooses, a "
-            "power of 2 above 1.5 times the number of distinct tokens, from 256 to 262144.",
+            "power of 2 above 1.5 times the number of distinct tokens, from 256 to 262144. Where "
+            "smoothness is chosen on up to 250,000 rows, it is above 48 times their number up to "
+            "65536, so that fewer tokens share a weight.",
             None,
             Range(ge=1),
         ),

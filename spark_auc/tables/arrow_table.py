@@ -103,6 +103,11 @@ class ArrowTable:
         ends = np.append(np.arange(0, rows.num_rows, size), rows.num_rows).tolist()
         return cls(rows.schema, len(ends) - 1, _slices(rows, ends), cheap=True)
 
+    @property
+    def is_ordered(self) -> bool:
+        """See `Table.is_ordered`."""
+        return True
+
     @cached_property
     def exact_names(self) -> bool:
         """See `Table.exact_names`: where nothing else tells two columns apart."""
@@ -127,10 +132,10 @@ class ArrowTable:
 
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> ArrowTable:
         """See `Table.where`; which rows of a part are kept is found out once."""
-        return self.parted(names, keep)[0]
+        return self.parted(names, lambda: keep)[0]
 
     def parted(
-        self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
+        self, names: Sequence[str], keeper: Callable[[], Callable[[Sequence[pa.Array]], Bool]]
     ) -> tuple[ArrowTable, ArrowTable]:
         """See `Table.parted`; both find out once which rows of a part are kept."""
         found, source = [field.name for field in fields_named(self, names)], self.read
@@ -139,7 +144,7 @@ class ArrowTable:
         def read(part: int, wanted: Sequence[str], *, inverted: bool) -> Batches:
             known = kept_of.get(part)
             columns = [*dict.fromkeys([*wanted, *([] if known else found)])]
-            masks = list[pa.Array]()
+            masks, keep = list[pa.Array](), keeper()
             for number, batch in enumerate(source(part, columns)):
                 if known:
                     mask = known[number]

@@ -205,17 +205,6 @@ class TableRows:
         return self.table.map(pack, _PACKED)
 
 
-def counted(table: Table, name: str) -> int:
-    """Number of rows, by one pass that reads a column."""
-
-    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
-        yield _LABELS, LabelCounts({0.0: sum(batch.num_rows for batch in batches)})
-
-    rows = table.select([name])
-    states = rows.fold(fold, (LabelCounts,), state_bytes=64, what="number of rows")
-    return sum(cast(LabelCounts, states.get(_LABELS, LabelCounts())).rows.values())
-
-
 def _row(state: Batch | LabelCounts) -> pa.RecordBatch:
     return pa.record_batch([pa.array([state.to_bytes()], pa.binary())], schema=_PACKED)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from datetime import datetime
+from functools import partial
 from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
@@ -19,12 +22,14 @@ from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.hashes import check_hashable, hashable_names, xxhash64
 from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.nested import names_with_fields
-from spark_auc.tables.stratified import ClassHashes
+from spark_auc.tables.stratified import ClassHashes, RowDraws, unit
 from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.tally import Tally, tallied
 from spark_auc.tables.types import is_time, shown_type
 
 T = TypeVar("T", bound=Table)
+
+_log = logging.getLogger(__name__)
 
 # Bits of spans of time: 38 hours, an eighth of a second, and a microsecond.
 _SPANS = (37, 17, 0)
@@ -56,7 +61,9 @@ def by_key(
     key
         Column to hash. Default: all columns that have a hash, except the label and ``without``, so
         that rows of equal values and labels are in the same part; the first part then has the
-        fraction of the rows of each class, by one pass over the rows.
+        fraction of the rows of each class, by one pass over the rows. Where the columns have few
+        possible values, the rows of a value that many rows have are drawn one by one, by one more
+        pass.
     label
         Label column, which is not hashed, and positive label; see `positive_label`.
     without
@@ -77,7 +84,9 @@ def by_key(
             check_hashable(table, key)
         names = hashable_names(table) if key is None else [field_of(table, key).name]
 
-        return table.parted(names, lambda arrays: uniform_of(arrays, seed) < fraction)
+        return table.parted(
+            names, lambda: lambda arrays: unit(xxhash64(arrays, salt=seed)) < fraction
+        )
 
     of_label = field_of(table, label[0]).name
     unused = {of_label, *names_with_fields(table, without)}
@@ -89,18 +98,23 @@ def by_key(
         )
     value = positive_label(table, *label)
 
-    def read(reader: LabelReader, arrays: Sequence[pa.Array]) -> tuple[Bool, Float]:
-        return reader.read(arrays[-1]), uniform_of(arrays[:-1], seed)
+    def read(
+        reader: LabelReader, draws: RowDraws, arrays: Sequence[pa.Array]
+    ) -> tuple[Bool, Float]:
+        y = reader.read(arrays[-1])
+        return y, draws.of(arrays[:-1], y)
 
-    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
-        reader = LabelReader(of_label, value)
-        yield _HASHES, ClassHashes.of(read(reader, batch.columns) for batch in batches)
+    def hashes(draws: RowDraws) -> ClassHashes:
+        def fold(batches: Batches) -> Iterator[tuple[str, State]]:
+            reader, own = LabelReader(of_label, value), deepcopy(draws)
+            yield _HASHES, ClassHashes.of(read(reader, own, batch.columns) for batch in batches)
 
-    what = "hashes of the rows of each class"
-    states = table.select(names).fold(
-        fold, (ClassHashes,), state_bytes=ClassHashes.BYTES, what=what
-    )
-    found = cast(ClassHashes, states.get(_HASHES, ClassHashes.of([])))
+        what, size = "hashes of the rows of each class", ClassHashes.BYTES
+        states = table.select(names).fold(fold, (ClassHashes,), state_bytes=size, what=what)
+        return cast(ClassHashes, states.get(_HASHES, ClassHashes.of([])))
+
+    draws = RowDraws(seed)
+    found = hashes(draws)
     of_class = found.rows.sum(axis=1)
     if of_class.min() == 1:
         kind = ("negative", "positive")[int(of_class.argmin())]
@@ -108,18 +122,26 @@ def by_key(
             f"found 1 {kind} row among {of_class.sum()}, expected at least 2, one for each part; "
             "add rows of this class, or hold out none"
         )
+    if (common := found.common()).any():
+        share = 100 * found.rows[:, common].sum() / of_class.sum()
+        if table.is_ordered:
+            _log.info("%.0f%% of the rows have common values: they are drawn one by one", share)
+            draws = RowDraws(seed, common)
+            found = hashes(draws)
+        else:
+            _log.warning(
+                "%.0f%% of the rows have common values, and the rows of a value are in one part: "
+                "the AUC is that of values without training rows; hold out by a key that is "
+                "different in each row",
+                share,
+            )
     thresholds = found.thresholds(fraction)
 
-    def keep(arrays: Sequence[pa.Array]) -> Bool:
-        y, hashed = read(LabelReader(of_label, value), arrays)
+    def keep(own: RowDraws, arrays: Sequence[pa.Array]) -> Bool:
+        y, hashed = read(LabelReader(of_label, value), own, arrays)
         return np.asarray(hashed < thresholds[y.astype(np.int64)])
 
-    return table.parted(names, keep)
-
-
-def uniform_of(arrays: Sequence[pa.Array], seed: int) -> Float:
-    """Hashes ``(n,)`` of a seed and rows, in [0, 1)."""
-    return (xxhash64(arrays, salt=seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return table.parted(names, lambda: partial(keep, deepcopy(draws)))
 
 
 def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:
@@ -164,7 +186,7 @@ def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:
         assert isinstance(found, Numbers)
         return np.asarray(found.values < moment)
 
-    return table.parted([field.name], keep)
+    return table.parted([field.name], lambda: keep)
 
 
 def time_at(table: Table, column: str, share: float) -> np.datetime64:

@@ -1,19 +1,24 @@
-"""Thresholds of hashes that divide the rows of each class in the same share."""
+"""Hashes that divide the rows of each class in the same share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from spark_auc.core.state.schema import Schema, array
 from spark_auc.core.state.schema_state import SchemaState
-from spark_auc.core.types import Bool, Float, Int
+from spark_auc.core.types import Bool, Float, Int, Keys
+from spark_auc.tables.hashes import xxhash64
 
 # Ranges of hashes. The rows of one range are not divided.
 _RANGES = 1 << 16
+# Rows have few possible values where one of them has more than a thousandth of the rows, and more
+# rows than this, or than a twentieth of them.
+_SHARE, _ROWS, _SHARE_OF_FEW = 1e-3, 10, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +41,25 @@ class ClassHashes(SchemaState):
         """The state of whether rows are positive, and their hashes in [0, 1)."""
         rows = np.zeros(2 * _RANGES, np.int64)
         for y, uniform in batches:
-            cells = y * _RANGES + (uniform * _RANGES).astype(np.int64)
+            cells = y * _RANGES + ranges_of(uniform)
             rows += np.bincount(cells, minlength=rows.size)
         return cls(rows.reshape(2, _RANGES))
 
     def merge(self, other: ClassHashes) -> ClassHashes:
         """The state of both sets of rows."""
         return ClassHashes(self.rows + other.rows)
+
+    def common(self) -> Bool:
+        """Ranges ``(r,)`` of values that many rows have by chance; none where rows are copies.
+
+        Copies have one label. Where values are few, rows of both labels have most of them.
+        """
+        both = self.rows.sum(axis=0)
+        rows = both.sum()
+        many = both >= max(_SHARE * rows, min(_ROWS, _SHARE_OF_FEW * rows))
+        smaller = self.rows[self.rows.sum(axis=1).argmin()]
+        by_chance = 2 * smaller[many & self.rows.all(axis=0)].sum() > smaller[many].sum()
+        return np.asarray(many & by_chance)
 
     def thresholds(self, share: float) -> Float:
         """Hashes ``(2,)`` below which about a share of the rows of each class is.
@@ -56,3 +73,55 @@ class ClassHashes(SchemaState):
                 nearest = np.abs(below[divides] - share * below[-1]).argmin()
                 found[k] = (divides[nearest] + 1) / _RANGES
         return found
+
+
+def ranges_of(uniform: Float) -> Int:
+    """The ranges ``(n,)`` of hashes in [0, 1)."""
+    return (uniform * _RANGES).astype(np.int64)
+
+
+@dataclass(eq=False)
+class RowDraws:
+    """Numbers in [0, 1) by which rows are divided: one for the rows of a value, or one for each.
+
+    The rows of a part are drawn in order, each part with a copy of this.
+
+    Parameters
+    ----------
+    seed
+        An integer of 32 bits.
+    common : (r,)
+        See `ClassHashes.common`.
+    """
+
+    seed: int
+    common: Bool = field(default_factory=lambda: np.zeros(_RANGES, np.bool_))
+    _rows: dict[int, int] = field(default_factory=dict)
+    _part: int | None = None
+
+    def of(self, arrays: Sequence[pa.Array], y: Bool) -> Float:
+        """Numbers ``(n,)`` of the next rows, from their columns and whether they are positive."""
+        hashes = xxhash64(arrays, salt=self.seed)
+        found = unit(hashes)
+        if self._part is None:
+            # Equal values of two parts are drawn independently.
+            self._part = int(hashes.sum() >> np.uint64(33))
+        if (drawn := np.flatnonzero(self.common[ranges_of(found)])).size:
+            keys = hashes[drawn] >> np.uint64(1) << np.uint64(1) | y[drawn]
+            numbered = [pa.array(keys), pa.array(self._numbers(keys))]
+            found[drawn] = unit(xxhash64(numbered, salt=self._part))
+        return found
+
+    def _numbers(self, keys: Keys) -> Int:
+        """How many rows of its key are before each row ``(n,)`` of a part."""
+        values, inverse, rows = np.unique(keys, return_inverse=True, return_counts=True)
+        known = [self._rows.get(value, 0) for value in values.tolist()]
+        self._rows.update(zip(values.tolist(), (known + rows).tolist(), strict=True))
+        numbers = np.empty(keys.size, np.int64)
+        numbers[np.argsort(inverse, kind="stable")] = np.arange(keys.size)
+        return numbers + (known - (np.cumsum(rows) - rows))[inverse]
+
+
+def unit(hashes: Keys) -> Float:
+    """Hashes ``(n,)`` as numbers in [0, 1)."""
+    return np.asarray((hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53)

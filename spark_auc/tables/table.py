@@ -44,6 +44,10 @@ class Table(Protocol):
         """Whether names of columns of different case differ."""
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether each pass reads the same parts, and their rows in the same order."""
+
+    @property
     def memory(self) -> MemoryBudget:
         """The memory of computations on these rows."""
 
@@ -75,9 +79,9 @@ class Table(Protocol):
         """
 
     def parted(
-        self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
+        self, names: Sequence[str], keeper: Callable[[], Callable[[Sequence[pa.Array]], Bool]]
     ) -> tuple[Self, Self]:
-        """The rows of `where`, and the others."""
+        """The rows of `where`, and the others; ``keeper`` makes what keeps the rows of a part."""
 
     def spread(self, most: int) -> tuple[Self, float]:
         """The rows of at most ``most`` parts at equal distances, and the share of these parts.

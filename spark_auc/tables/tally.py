@@ -110,12 +110,12 @@ def tallied(table: Table, name: str, most: int = 1_000) -> Tally:
     return cast(Tally, states.get(_TALLY, Tally.zero(most)))
 
 
-def row_count(table: Table) -> int:
-    """Number of rows, by one pass."""
+def row_count(table: Table, name: str | None = None) -> int:
+    """Number of rows, by one pass that reads a column (default: the first)."""
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         yield _TALLY, LabelCounts({0.0: sum(batch.num_rows for batch in batches)})
 
-    rows = table.select(table.schema.names[:1])
+    rows = table.select([name] if name else table.schema.names[:1])
     states: dict[str, Any] = rows.fold(fold, (LabelCounts,), state_bytes=8, what="number of rows")
     return sum(states[_TALLY].rows.values()) if states else 0

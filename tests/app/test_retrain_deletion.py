@@ -254,7 +254,7 @@ def test_a_rerun_lists_champions_that_were_published_since_the_failure(monkeypat
 
     monkeypatch.setattr(retrain_deletion, "_store", lambda *_: Store())
     monkeypatch.setattr(retrain_deletion, "_drop_others", lambda *_: None)
-    monkeypatch.setattr(retrain_deletion, "_recipe", lambda *_: None)
+    monkeypatch.setattr(retrain_deletion, "recipe_of", lambda *_: None)
     monkeypatch.setattr(retrain_deletion, "retrained_champion", lambda *_: {"trained": True})
     monkeypatch.setattr(retrain_deletion, "_delete_period", failed)
     with pytest.raises(DataError):

@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 from sklearn.metrics import roc_auc_score
 
 from spark_auc.features import value_counts
-from spark_auc.features.column_auc import ClassCounts, number_auc, token_auc
+from spark_auc.features.column_auc import ClassCounts, ColumnCounts, number_auc, token_auc
 from spark_auc.features.value_counts import ValueCounts
 
 
@@ -34,6 +35,20 @@ def test_numbers(seed):
     filled = [roc_auc_score(y, np.nan_to_num(values, nan=end)) for end in (-1.0, 1e3)]
     expected = max(filled, key=lambda area: abs(area - 0.5))
     assert number_auc(*classes(values, y)) == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rates_of_ranges_are_compared_as_by_scipy(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.permutation(1600).astype(float)
+    inside = abs(values - 800) < 400
+    y = rng.random(1600) < 0.4 + 0.012 * seed * inside
+    table = [np.bincount((values[of] // 100).astype(int), minlength=16) for of in (y, ~y)]
+    statistic = chi2_contingency(table).statistic
+    counts = ColumnCounts(*classes(values, y), is_number=True)
+    errors = (statistic - 15) / np.sqrt(30)
+    assert counts.rates_differ(errors - 1e-6)
+    assert not counts.rates_differ(errors + 1e-6)
 
 
 def by_pairs(values, y):

@@ -345,6 +345,48 @@ def test_the_dimension_follows_from_the_distinct_tokens(distinct, dimension):
     assert fixed.resolved(fixed.fold(batches))[1].dimension == 77
 
 
+@pytest.mark.parametrize(
+    ("distinct", "dimension"),
+    # 48 times 42 is 2,016; of 21,846 tokens, 1.5 times their number is above 2^15.
+    [(2, 256), (42, 2048), (43, 4096), (1365, 65536), (1366, 65536), (12_000, 65536)],
+)
+def test_tokens_are_kept_apart_where_empty_features_cost_nothing(distinct, dimension):
+    y = np.arange(40_000) % 3 == 0
+    plan = AutoPlan.of_schema({"word": "text"}, dimension=None)
+    state = plan.fold([({"word": words(distinct)}, y)])
+    assert plan.explicit(state, apart=True)[0].dimension == dimension
+
+
+@pytest.mark.parametrize("limit", [64, 2**14])
+@pytest.mark.parametrize(("share", "is_used"), [(0.1, False), (0.3, True)])
+def test_text_of_some_frequent_values_is_no_identifier(share, is_used, limit, monkeypatch):
+    monkeypatch.setattr(value_counts, "LIMIT", limit)
+    rng = np.random.default_rng(0)
+    frequent = rng.random(4000) < share
+    texts = [f"known {k % 10}" if some else f"alone {k}" for k, some in enumerate(frequent)]
+    columns = {"employer": text(texts), "x": numbers(rng.normal(size=4000).tolist(), float)}
+    plan = AutoPlan.of_schema({"employer": "text", "x": "float"})
+    made = plan.explicit(plan.fold([(columns, rng.random(4000) < 0.4)]))[0]
+    assert ("employer" in {column.name for column in made.columns}) == is_used
+
+
+@pytest.mark.parametrize("most", [20_000, 400_000])
+@pytest.mark.parametrize("relation", ["none", "inside"])
+def test_integers_that_all_differ_are_used_if_rates_differ(relation, most):
+    rng = np.random.default_rng(1)
+    rows = most // 10
+    number = rng.permutation(most)[:rows]
+    inside = abs(number / most - 0.5) < 0.25
+    y = rng.random(rows) < np.where((relation == "inside") & inside, 0.5, 0.3)
+    columns = {
+        "number": numbers(number.tolist(), int),
+        "x": numbers(rng.normal(size=rows).tolist(), float),
+    }
+    plan = AutoPlan.of_schema({"number": "integer", "x": "float"})
+    made = plan.explicit(plan.fold([(columns, y)]))[0]
+    assert ("number" in {column.name for column in made.columns}) == (relation == "inside")
+
+
 def test_the_dimension_counts_the_tokens_of_the_recipe():
     columns, y = table()
     plan = AutoPlan.of_schema(TYPES, {"number": "log", "when": "hour"}, dimension=None)

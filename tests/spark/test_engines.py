@@ -27,10 +27,10 @@ from spark_auc.tables.features import PreparedFeatures
 from spark_auc.tables.files import open_file
 from spark_auc.tables.hashes import xxhash64
 from spark_auc.tables.raw_columns import RawColumns
-from spark_auc.tables.rows import TableRows, counted
+from spark_auc.tables.rows import TableRows
 from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.split import by_key
-from spark_auc.tables.tally import tallied
+from spark_auc.tables.tally import row_count, tallied
 from spark_auc.training.problem import build_problem
 from spark_auc.training.survey import Sampling
 
@@ -125,7 +125,7 @@ def test_folds_and_their_parts(table_of):
     table = table_of(rows())
     states = table.select(["x"]).fold(sizes, (LabelCounts,), state_bytes=8, what="rows")
     assert states["rows"].rows == {1.0: N}
-    assert counted(table, "city") == N
+    assert row_count(table, "city") == N
     places = table.select(["u"], placed=True).gathered().column(1).to_numpy()
     assert places.size == N
     if isinstance(table, ArrowTable):

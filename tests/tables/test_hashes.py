@@ -93,7 +93,7 @@ def test_both_parts_have_the_share_of_each_class(positives, share):
 
 def test_rows_of_equal_values_and_label_stay_together():
     rng = np.random.default_rng(0)
-    rows = pa.table({"x": rng.integers(0, 40, 2000), "y": rng.integers(0, 2, 2000)})
+    rows = pa.table({"x": rng.integers(0, 900, 2000), "y": rng.integers(0, 2, 2000)})
     parts = [part.gathered() for part in by_key(ArrowTable.of(rows), 0.6, 1, label=("y", None))]
     first, second = ({(r["x"], r["y"]) for r in part.to_pylist()} for part in parts)
     assert first

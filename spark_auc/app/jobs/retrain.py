@@ -45,7 +45,6 @@ from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.report.pictures import check_packages
 from spark_auc.errors import ConfigError, DriftError
-from spark_auc.features.recipe_json import from_json
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free
 
@@ -202,8 +201,7 @@ def _opened(engine: Engine, config: Retrain, history: History, period: str) -> P
     # The package deltalake is optional: other jobs run without it.
     from spark_auc.app.jobs.period_again import PeriodsAgain
     from spark_auc.app.jobs.retrain_period import PeriodRun
-    from spark_auc.app.jobs.store_facts import facts_of
-    from spark_auc.pipeline.models import FittedRecipe
+    from spark_auc.app.jobs.store_facts import facts_of, recipe_of
     from spark_auc.store.moment_store import MomentStore
     from spark_auc.tables.segments import SegmentColumn
 
@@ -221,7 +219,7 @@ def _opened(engine: Engine, config: Retrain, history: History, period: str) -> P
                 "set retrain.fullRefresh to a new name"
             )
         facts = stored[last["schemaId"]]
-        recipe = None if facts.recipe is None else FittedRecipe(from_json(facts.recipe))
+        recipe = recipe_of(facts)
         dimension = facts.dimension
         segments = None if segment is None else SegmentColumn(segment, facts.segments)
     else:

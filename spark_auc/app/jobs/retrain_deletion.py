@@ -13,16 +13,14 @@ from spark_auc.app.jobs.deletion_record import DeletionRecord
 from spark_auc.app.jobs.period_rows import training_columns
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
+from spark_auc.app.jobs.store_facts import recipe_of
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.features.recipe_json import from_json
-from spark_auc.pipeline.models import FittedRecipe
 from spark_auc.pipeline.retraining import fold_moments
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import VERSIONS
 from spark_auc.store.deletion import remaining
-from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.rows import Segments, Source, digest
 from spark_auc.store.sources import ROWS, superseded
@@ -74,7 +72,7 @@ def delete_rows(engine: Engine, config: Retrain) -> dict[str, Any]:
     _drop_others(config, store, record, periods)
     store.vacuum()
     if record.values["champion"] is None:
-        recipe = _recipe(store.facts)
+        recipe = recipe_of(store.facts)
         record.write(champion=retrained_champion(config, history, store, recipe, periods))
     record.write(completed=True)
     return _result(config, record)
@@ -165,7 +163,7 @@ def _moments(
     """The moments of the rows to delete, by segment and fold, made as the stored ones were."""
     assert config.delete is not None
     facts = store.facts
-    recipe, names = _recipe(facts), config.columns
+    recipe, names = recipe_of(facts), config.columns
     source = config.delete.rows_of(period)
     source.check()
     with engine.read(source) as table:
@@ -178,10 +176,6 @@ def _moments(
         )
     history.check_labels(store.schema_id, labels)
     return moments
-
-
-def _recipe(facts: Facts) -> FittedRecipe | None:
-    return None if facts.recipe is None else FittedRecipe(from_json(facts.recipe))
 
 
 def _drop_others(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_auc.app.config.sections import Columns
 from spark_auc.errors import ConfigError
-from spark_auc.features.recipe_json import map_json
+from spark_auc.features.recipe_json import from_json, map_json
 from spark_auc.store.facts import Facts
 
 if TYPE_CHECKING:
@@ -49,6 +49,13 @@ def facts_of(
         None if recipe is None else map_json(recipe.recipe),
         *(() if segments is None else (segments.column, segments.values)),
     )
+
+
+def recipe_of(facts: Facts) -> FittedRecipe | None:
+    """The fitted recipe of the features; None for prepared ones."""
+    from spark_auc.pipeline.models import FittedRecipe
+
+    return None if facts.recipe is None else FittedRecipe(from_json(facts.recipe))
 
 
 def with_stored_segments(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Train
 from spark_auc.app.jobs.raw_rows import features_by
+from spark_auc.app.jobs.store_facts import recipe_of
 from spark_auc.app.jobs.stored_moments import Stored, known_labels, same_facts, stored_moments
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.features.recipe_json import from_json
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.pipeline.models import FittedRecipe, PipelineModel
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
@@ -66,9 +66,7 @@ def trained_on_moments(
     with _all(config, rows) as parts:
         same_facts(parts)
         facts = parts[0].facts
-        recipe = None
-        if facts.recipe is not None:
-            recipe = FittedRecipe(from_json(facts.recipe))
+        if recipe := recipe_of(facts):
             estimator = suited(estimator, recipe)
         names, features = _names(config, recipe)
         prior = estimator.prior_of(facts.dimension, features, recipe.recipe if recipe else None)
@@ -107,8 +105,7 @@ def _all(config: Train, rows: Table | None) -> Iterator[list[Stored]]:
 def _of_rows(config: Train, rows: Table, first: Stored) -> Stored:
     """The moments of rows, made as the stored ones were."""
     names, facts = config.columns, first.facts
-    recipe = None if facts.recipe is None else FittedRecipe(from_json(facts.recipe))
-    features = features_by(recipe, names)(rows, facts.dimension)
+    features = features_by(recipe_of(facts), names)(rows, facts.dimension)
     columns = TrainingColumns.resolve(
         rows, features, names.label, names.positiveLabel, names.weight, names.key
     )

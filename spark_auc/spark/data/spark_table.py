@@ -121,6 +121,11 @@ class SparkTable:
             return DEFAULT
         return zone_name(str(self.frame.sparkSession.conf.get("spark.sql.session.timeZone")))
 
+    @property
+    def is_ordered(self) -> bool:
+        """See `Table.is_ordered`: Spark chooses the tasks of a pass."""
+        return False
+
     @cached_property
     def exact_names(self) -> bool:
         """See `Table.exact_names`."""
@@ -184,9 +189,10 @@ class SparkTable:
         return replace(self, conditions=(*self.conditions, (tuple(names), keep)))
 
     def parted(
-        self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
+        self, names: Sequence[str], keeper: Callable[[], Callable[[Sequence[pa.Array]], Bool]]
     ) -> tuple[SparkTable, SparkTable]:
-        """See `Table.parted`."""
+        """See `Table.parted`; a copy of what keeps rows is sent to each task."""
+        keep = keeper()
         return self.where(names, keep), self.where(names, lambda arrays: ~keep(arrays))
 
     def spread(self, most: int) -> tuple[SparkTable, float]:

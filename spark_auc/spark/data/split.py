@@ -19,8 +19,8 @@ from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.names import fields_of, known_column, quoted
 from spark_auc.spark.data.positions import ROW_ID, before
 from spark_auc.spark.data.spark_table import SparkTable, computed
-from spark_auc.tables.hashes import check_hashable
-from spark_auc.tables.split import uniform_of
+from spark_auc.tables.hashes import check_hashable, xxhash64
+from spark_auc.tables.stratified import unit
 
 
 def by_key(
@@ -67,7 +67,9 @@ def by_key(
 def _hashed(df: DataFrame, key: str, seed: int) -> Column:
     """Hashes in [0, 1) of the values of a column, as of `spark_auc.tables.split`."""
     check_hashable(SparkTable(df), key)
-    return computed(df, [key], lambda arrays: pa.array(uniform_of(arrays, seed)), DoubleType())
+    return computed(
+        df, [key], lambda arrays: pa.array(unit(xxhash64(arrays, salt=seed))), DoubleType()
+    )
 
 
 def by_position(df: DataFrame, train: int | float) -> DataFrame:

@@ -13,8 +13,9 @@ from spark_auc.core import html
 from spark_auc.features.contributions import parts
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.features.recipe_json import from_json
 from spark_auc.pipeline.drift import drift_of
+from spark_auc.pipeline.models import drift_in, recipe_table
 from spark_auc.pipeline.settings import Setting
 from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.data.spark_table import SparkTable
@@ -108,12 +109,8 @@ class FeatureRecipeModel(ModelStage, Model, settings=RecipeModelSettings):
         return embedded(dataset, self.input_features(SparkTable(dataset)), self.getOutputCol())
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
-        columns: dict[str, Any] = {"recipe": [to_json(self.recipe)]}
-        if self.drift:
-            columns["drift"] = [self.drift.to_bytes()]
-        return pa.table(columns), {}
+        return recipe_table(self.recipe, self.drift), {}
 
     def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
         self._recipe = from_json(table["recipe"][0].as_py())
-        if "drift" in table.column_names:
-            self.drift = Drift.from_bytes(table["drift"][0].as_py())
+        self.drift = drift_in(table)
