@@ -16,9 +16,10 @@ from spark_auc.tables.hashes import xxhash64
 
 # Ranges of hashes. The rows of one range are not divided.
 _RANGES = 1 << 16
-# Rows have few possible values where one of them has more than a thousandth of the rows, and more
-# rows than this, or than a twentieth of them.
+# A value is common if a thousandth of the rows have it, and so many rows, or a twentieth of few
+# rows; and rows have few possible values if a tenth of them have common ones.
 _SHARE, _ROWS, _SHARE_OF_FEW = 1e-3, 10, 0.05
+_LEAST = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class ClassHashes(SchemaState):
         many = both >= max(_SHARE * rows, min(_ROWS, _SHARE_OF_FEW * rows))
         smaller = self.rows[self.rows.sum(axis=1).argmin()]
         by_chance = 2 * smaller[many & self.rows.all(axis=0)].sum() > smaller[many].sum()
-        return np.asarray(many & by_chance)
+        return np.asarray(many & by_chance & (both[many].sum() >= _LEAST * rows))
 
     def thresholds(self, share: float) -> Float:
         """Hashes ``(2,)`` below which about a share of the rows of each class is.
