@@ -50,7 +50,9 @@ def _check_recipe(recipe: Recipe, format: str) -> None:
             f"leave it out of the recipe, fit the recipe of integers by auto, or {_IN_PYTHON}",
         )
     if recipe.crosses:
-        names = ", ".join(dict.fromkeys(repr(column.name) for column in recipe.own_columns))
+        pairs = recipe.crosses.pairs or [[column.name for column in recipe.own_columns]]
+        names = ", ".join(dict.fromkeys(repr(name) for pair in pairs for name in pair))
+        remedy = f"set crosses to null in the recipe, or {_IN_PYTHON}"
         raise refused(f"hashed crosses of column {names}", format, "no crosses", remedy)
     if recipe.trees:
         forest, columns = recipe.trees.forest, recipe.trees.columns

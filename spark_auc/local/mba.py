@@ -135,19 +135,23 @@ class MBAClassifier(LinearRanker):
         check_choice("selectionRule", self.selectionRule, "best", "oneStandardError")
         check_choice("whenNotConverged", self.whenNotConverged, "raise", "warn")
         pairs = 0 if self.numPairs == "auto" else self.numPairs
-        if not isinstance(pairs, int) or (pairs < 1 and self.numPairs != "auto"):
+        if not is_whole(pairs) or (pairs < 1 and self.numPairs != "auto"):
             raise ConfigError(
                 f"found numPairs {self.numPairs!r}, expected a whole number > 0 or 'auto'; set "
                 "numPairs to one of these"
             )
+        if not is_whole(self.numFolds):
+            raise ConfigError(
+                f"found numFolds {self.numFolds!r}, expected a whole number >= 2; set numFolds"
+            )
         settings = TrainingSettings(
-            sampling=Sampling(self.estimator, pairs, self.seed),
+            sampling=Sampling(self.estimator, int(pairs), self.seed),
             pair_tolerance=self.pairTol,
             batch_size=self.batchSize,
             reg_params=None if self.regParam is None else (self.regParam,),
             elastic_net_params=(self.elasticNetParam,),
             prior=self._prior(rows.dimension),
-            folds=Folds(self.numFolds, self.seed),
+            folds=Folds(int(self.numFolds), self.seed),
             one_standard_error=self.selectionRule == "oneStandardError",
             standardize=self.standardization,
             tol=self.tol,
@@ -201,4 +205,10 @@ def middle_of_grid(rows: ArrayRows, settings: TrainingSettings) -> float:
     """The middle value of the default grid of regParam, for rows of which no fold is held out."""
     scale = settings.scale(column_moments(rows))
     grid = default_grid(operator_quadratic(rows, scale), settings.elastic_net_params[0])
-    return float(grid[len(grid) // 2])
+    # Constant columns have no weight with any penalty.
+    return float(grid[len(grid) // 2]) or 1.0
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is an integer of Python or numpy."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

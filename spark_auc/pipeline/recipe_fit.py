@@ -25,7 +25,7 @@ from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
 from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.pipeline.drift import drift_of
-from spark_auc.tables.labels import LabelReader, positive_label
+from spark_auc.tables.labels import LabelReader, check_classes, positive_label
 from spark_auc.tables.raw_columns import RawColumns
 from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.tally import row_count
@@ -213,6 +213,8 @@ def chosen(
     states = rows.fold(labelled, (AutoState,), state_bytes=size, what=_what(raw))
     state = cast(AutoState, states.get(_COLUMNS, plan.zero()))
     count = state.positive.rows + state.negative.rows
+    if count and not (state.positive.rows and state.negative.rows):
+        check_classes(table, label, value)
     apart, is_free_text = is_smooth and count <= _ROWS_IN_MEMORY, partial(_is_free_text, table)
     explicit, columns, decisions = plan.explicit(state, is_free_text, apart=apart)
     for decision in decisions:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
 from spark_auc.core.labels import Label, LabelCounts, rest_of
+from spark_auc.core.row_source import State
 from spark_auc.core.types import Bool
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.decoders import as_doubles, without_nulls
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.types import is_number, is_text, of_values, shown_type
 
 
@@ -76,6 +79,20 @@ def is_positive(labels: pa.Array, positive: Label | None) -> Bool:
     """Whether each label ``(n,)`` of `label_values` is positive."""
     values = labels.to_numpy(zero_copy_only=False)
     return np.asarray(values > 0 if positive is None else values == positive, np.bool_)
+
+
+def check_classes(table: Table, name: str, positive: Label | None) -> None:
+    """Count the labels by one pass; `DataError` lists them if they are not of two classes."""
+
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
+        reader = LabelReader(name, positive)
+        for batch in batches:
+            reader.read(batch.column(0))
+        yield name, reader.labels()
+
+    labels = table.select([name])
+    states = labels.fold(fold, (LabelCounts,), state_bytes=1 << 16, what="labels")
+    cast(LabelCounts, states.get(name, LabelCounts())).classes(positive)
 
 
 @dataclass

@@ -274,5 +274,9 @@ def test_crosses_and_dialects_are_refused_by_name():
     served = ServedRanker(LinearScorer(np.ones(made.size), 0.0, 1, 0), made)
     with pytest.raises(ConfigError, match="hashed crosses of column 'a', 'b'"):
         to_sql(served)
+    some = Recipe((*both, Spline("c", "float", (0.0, 1.0))), crosses=Crosses((("c", "a"),), 4))
+    served = ServedRanker(LinearScorer(np.ones(some.size), 0.0, 1, 0), some)
+    with pytest.raises(ConfigError, match="hashed crosses of column 'c', 'a', expected no crosses"):
+        to_sql(served)
     with pytest.raises(ConfigError, match="dialect 'oracle', expected spark or ansi"):
         to_sql(ranker(0), "oracle")

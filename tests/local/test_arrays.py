@@ -89,7 +89,9 @@ def test_what_is_refused():
         {"regParam": -1.0},
         {"estimator": "half"},
         {"numPairs": 0},
+        {"numPairs": True},
         {"numFolds": 1},
+        {"numFolds": 2.5},
         {"selectionRule": "worst"},
         {"whenNotConverged": "ignore"},
     ):
@@ -100,6 +102,20 @@ def test_what_is_refused():
             MBAClassifier().fit(X, Y, np.where(np.arange(N), 1.0, weight))
     with pytest.raises(DataError, match="one class only"):
         MBAClassifier().fit(X, np.ones(N))
+
+
+def test_integers_of_numpy_are_whole_numbers():
+    for name, value in (("numFolds", 3), ("numPairs", 64)):
+        given = {"estimator": "paired"} if name == "numPairs" else {}
+        found = MBAClassifier(**given, **{name: np.int64(value)}).fit(X, Y)
+        np.testing.assert_array_equal(
+            found.coef_, MBAClassifier(**given, **{name: value}).fit(X, Y).coef_
+        )
+
+
+def test_constant_columns_have_no_weight():
+    for ranker in (MBAClassifier(), RankSVMClassifier()):
+        assert not ranker.fit(np.ones((20, 3)), np.arange(20) % 2).coef_.any()
 
 
 def test_a_single_positive_row(caplog):

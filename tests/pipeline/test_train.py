@@ -143,6 +143,23 @@ def test_numbers_that_the_training_did_not_have_are_told(caplog):
     assert not caplog.text
 
 
+@pytest.mark.parametrize(
+    ("labels", "positive", "words"),
+    [
+        ([1, 2], None, "found labels .*1.0 .*; expected 0 and 1 or -1 and 1"),
+        ([0.2, 0.9], None, "found labels .*0.9 .*; expected 0 and 1 or -1 and 1"),
+        ([0, -1], None, "found labels .*-1.0 .*; expected 0 and 1 or -1 and 1"),
+        (["a", "b"], "z", "found labels .*expected one to be positiveLabel 'z'"),
+        ([0, 0], None, "found one class only: 0.0"),
+    ],
+)
+def test_labels_without_positive_or_negative_rows_are_listed(labels, positive, words):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=200), np.array(labels)[rng.integers(0, 2, 200)]
+    with pytest.raises(DataError, match=words):
+        train(pd.DataFrame({"x": x, "y": y}), "y", positive=positive)
+
+
 def test_settings_keys_and_no_held_out_rows():
     frame = people().replace({"bought": {0: "no", 1: "yes"}})
     given = {"features": {"numKnots": 4}, "training": {"regParam": 0.01}}
