@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import datetime
 from functools import partial
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -189,8 +189,25 @@ def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:
     return table.parted([field.name], lambda: keep)
 
 
-def time_at(table: Table, column: str, share: float) -> np.datetime64:
-    """The least time up to which a share of the rows is, exactly, on the clocks of the table.
+class TimeCut(NamedTuple):
+    """A time of some rows.
+
+    Parameters
+    ----------
+    time
+        The time, on the clocks of the table.
+    before, through, rows
+        Numbers of the rows before it, of those up to it, and of all.
+    """
+
+    time: np.datetime64
+    before: int
+    through: int
+    rows: int
+
+
+def time_at(table: Table, column: str, share: float) -> TimeCut:
+    """The least time up to which a share of the rows is, exactly.
 
     Passes over the column count the rows of ever shorter spans of time.
 
@@ -207,7 +224,7 @@ def time_at(table: Table, column: str, share: float) -> np.datetime64:
             f"found {shown_type(field)} in column {column!r}, expected times such as "
             "2026-03-01 12:30:00; name another column with --time, or leave --time out"
         )
-    rank, span, width = 0, 0, None
+    rank, span, width, earlier = 0, 0, None, 0
     for shift in _SPANS:
         tally = _spans(table, field.name, shift, span, width)
         if tally.missing:
@@ -219,13 +236,15 @@ def time_at(table: Table, column: str, share: float) -> np.datetime64:
         if not spans.size:
             raise DataError(f"found no time in column {column!r}, expected times")
         if width is None:
-            rank = int(np.ceil(share * tally.rows.sum()))
+            rows = int(tally.rows.sum())
+            rank = int(np.ceil(share * rows))
         order = np.argsort(spans)
         before = np.cumsum(tally.rows[order])
-        place = int(np.searchsorted(before, rank))
-        rank -= int(before[place - 1]) if place else 0
+        place = int(np.searchsorted(before, rank - earlier))
+        earlier += int(before[place - 1]) if place else 0
         span, width = int(spans[order[place]]), shift
-    return np.datetime64(span, "us")
+    own = int(tally.rows[order[place]])
+    return TimeCut(np.datetime64(span, "us"), earlier, earlier + own, rows)
 
 
 def _spans(table: Table, name: str, shift: int, inside: int, width: int | None) -> Tally:

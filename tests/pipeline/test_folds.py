@@ -50,8 +50,10 @@ def test_a_handful_of_rows_needs_no_penalty():
     )
     estimator = MBAEstimator(featuresCol=["position", "age"], labelCol="clicked")
     assert len(folds_of(estimator, ArrowTable.of(rows))[0]) == 2
-    with pytest.raises(DataError, match=r"all positive rows equal in features.*set regParam"):
+    with pytest.raises(DataError, match=r"found one positive row, expected .*set regParam"):
         estimator.fitted(ArrowTable.of(rows[:3]))
+    with pytest.raises(DataError, match=r"all positive rows equal in features.*set regParam"):
+        estimator.fitted(ArrowTable.of(rows.take([0, 1, 1, 2])))
 
 
 def check_draws(model, caplog):

@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 
 _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 MOST_LABELS = 5
-_TRAIN_SHARE = 0.8
+# Share of the rows that train, and the least one of which nothing is said.
+_TRAIN_SHARE, _LEAST_SHARE = 0.8, 0.5
 
 
 def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> Any:
@@ -109,17 +110,29 @@ def _rows(count: int) -> str:
 def start_of_last(table: Table, time: str, others: Sequence[str]) -> str:
     """The time from which on the last fifth of the rows is; errors are those of `time_at`.
 
-    ``others`` are the columns of which missing values are left out already. `ConfigError` without
-    rows before that time.
+    Where this is far more than a fifth, because many rows have one time, and the rows after that
+    time are nearer to a fifth, it is the next time. ``others`` are the columns of which missing
+    values are left out already. `ConfigError` without rows before that time.
     """
     try:
-        start, first = (time_at(table, time, share) for share in (_TRAIN_SHARE, 0.0))
+        cut = time_at(table, time, _TRAIN_SHARE)
+        if cut.before < _LEAST_SHARE * cut.rows and cut.through < cut.rows:
+            later = time_at(table, time, (cut.through + 0.5) / cut.rows)
+            cut = min(cut, later, key=lambda one: abs(one.before - _TRAIN_SHARE * one.rows))
     except DataError as error:
         raise DataError(f"{error}; {leaving_out(time, others)}, or leave --time out") from None
-    if start == first:
+    if not cut.before:
         raise ConfigError(
-            f"found the first time, {first}, of column {time!r} in {_TRAIN_SHARE:.0%} or more "
+            f"found the first time, {cut.time}, of column {time!r} in {cut.through / cut.rows:.0%} "
             "of the rows, expected earlier rows to train on; name another column with --time, or "
             "leave --time out"
         )
-    return str(start)
+    if cut.before < _LEAST_SHARE * cut.rows:
+        _log.warning(
+            "%.0f%% of the rows are held out, as many have the time %s of column %r: the AUC is "
+            "that of a model of few rows",
+            100 * (1 - cut.before / cut.rows),
+            cut.time,
+            time,
+        )
+    return str(cut.time)

@@ -122,10 +122,13 @@ class Folds:
             return self
         for side in small:
             if counts.groups[side].size < 2:
+                kind = ("positive", "negative")[side]
+                found = f"all {kind} rows equal in features or of one key"
+                if counts.rows[side].sum() == 1:
+                    found = f"one {kind} row"
                 raise HoldOutError(
-                    f"found all {('positive', 'negative')[side]} rows equal in features or of one "
-                    "key, expected at least 2 groups of such rows, as one is held out for choosing "
-                    "the penalty; set regParam"
+                    f"found {found}, expected at least 2 groups of such rows, as one is held out "
+                    "for choosing the penalty; set regParam"
                 )
         count = min(self.count, *(counts.groups[side].size for side in small))
         groups = np.unique(np.concatenate([counts.groups[side] for side in small]))
