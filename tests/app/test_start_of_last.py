@@ -35,7 +35,5 @@ def test_few_earlier_rows_are_told(caplog):
 
 
 def test_one_time_is_refused():
-    with pytest.raises(
-        ConfigError, match=r"the first time, 2026-01-01.* in 100% of the rows"
-    ):
+    with pytest.raises(ConfigError, match=r"the first time, 2026-01-01.* in 100% of the rows"):
         start({"2026-01-01": 10})
