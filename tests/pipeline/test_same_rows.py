@@ -182,5 +182,5 @@ def test_rows_above_the_most_are_refused():
 
 def test_rows_of_one_class_are_refused():
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    with pytest.raises(DataError, match="found one class only: 1.0"):
+    with pytest.raises(DataError, match=r"found one class only: 1\.0"):
         fitted(table(0).filter(pc.field("label") == 1), recipe())
