@@ -17,9 +17,9 @@ from spark_auc.tables.hashes import xxhash64
 # Ranges of hashes. The rows of one range are not divided.
 _RANGES = 1 << 16
 # A value is common if a thousandth of the rows have it, and so many rows, or a twentieth of few
-# rows; and rows have few possible values if a tenth of them have common ones.
+# rows; and rows have few possible values if a quarter of them have common ones.
 _SHARE, _ROWS, _SHARE_OF_FEW = 1e-3, 10, 0.05
-_LEAST = 0.1
+_LEAST = 0.25
 
 
 @dataclass(frozen=True, eq=False)
