@@ -74,7 +74,7 @@ class _Version(argparse.Action):
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``, a raw table, or a command."""
-    # The process ends: to look for garbage among all objects would take longer than to free them.
+    # At exit Python would look for garbage among all objects, which is slow and of no use.
     atexit.register(gc.freeze)
     parser = _Parser(
         "spark-auc",

@@ -31,8 +31,8 @@ _OTHERS, _MANY, _ERRORS = 0.95, 1000, 4.0
 # Integers of at most so many distinct values have tokens too, whether they are codes or not.
 FEW = 256
 _EXACT = 2.0**53
-# Bounds of the number of features of tokens, and what a token takes at least, and at most up to so
-# many features, where those that do not occur are left out.
+# Bounds of the number of features of tokens. A token has at least `_EACH` of them, and up to
+# `_ENOUGH` in all `_APART` where those that do not occur are left out.
 FEWEST, MOST = 2**8, 2**18
 _EACH, _APART, _ENOUGH = 1.5, 48.0, 2**16
 # Most tokens of a column of each kind: bins of logarithms are floor(log(v)^2).
@@ -106,7 +106,7 @@ def dimension_of(
 ) -> int:
     """Number of features for tokens: a power of 2 above 1.5 times the number of distinct tokens.
 
-    Then up to half of the tokens share a feature, and its weight, with another.
+    Without ``apart``, up to half of the tokens share a feature, and its weight, with another.
 
     Parameters
     ----------
@@ -115,7 +115,8 @@ def dimension_of(
     counts
         Values of each column in the rows.
     apart
-        Whether features without tokens cost nothing, so that up to 65,536 keep tokens apart.
+        Whether features that do not occur are left out of the moments: up to 65,536 then keep
+        tokens apart, and enlarge the saved model by half a megabyte at most.
     """
     tokens = sum(
         min(counts[c.name].both.distinct, _MOST_TOKENS.get(c.kind, np.inf))
@@ -149,7 +150,7 @@ def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | Non
 def _is_identifier(column: Planned, counts: ColumnCounts, distinct: int) -> bool:
     rows, values = counts.both.rows, counts.both.values
     if column.type == "text":
-        return 2 * distinct > rows and counts.both.share_of_repeated(_REPEATED) < _FREQUENT
+        return mostly_differ(counts) and counts.both.share_of_repeated(_REPEATED) < _FREQUENT
     if column.type != "integer" or distinct < _OTHERS * rows:
         return False
     if values.max() - values.min() < 2 * rows:
@@ -159,6 +160,11 @@ def _is_identifier(column: Planned, counts: ColumnCounts, distinct: int) -> bool
     error = np.sqrt((rows + 1) / (12.0 * max(positive * negative, 1)))
     is_monotone = bool(abs(counts.auc() - 0.5) >= _ERRORS * error)
     return rows >= _MANY and not (is_monotone or counts.rates_differ(_ERRORS))
+
+
+def mostly_differ(counts: ColumnCounts) -> bool:
+    """Whether there are more distinct values than half of the rows that have one."""
+    return 2 * round(counts.both.distinct) > counts.both.rows
 
 
 def _at_midnight(counts: ColumnCounts) -> bool:

@@ -15,11 +15,11 @@ from spark_auc.features.auto_rules import (
     AUTO,
     KINDS_OF,
     MOST,
-    PRESENCE,
     Decision,
     decided,
     dimension_of,
     known_values,
+    mostly_differ,
 )
 from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_auc import ClassCounts, ColumnCounts
@@ -247,7 +247,8 @@ class AutoPlan:
             is_free = column.kind == AUTO and column.name not in crossed
             kinds, reasons = decided(column, counts[column.name], is_free)
             can_be_read = column.type == "text" and min(positive, negative) >= _ROWS_OF_WORDS
-            if kinds in ((), PRESENCE) and can_be_read and is_free_text(column.name):
+            is_text = is_free and can_be_read and mostly_differ(counts[column.name])
+            if is_text and is_free_text(column.name):
                 sentence = f"{column.name!r} is free text: its words are tokens"
                 kinds, reasons = ("words",), [Decision(column.name, sentence, warning=False)]
             entries = _entries(column, kinds)

@@ -143,7 +143,7 @@ class ValueCounts(SchemaState):
         return values[order], weights[order]
 
     def share_of_repeated(self, least: int) -> float:
-        """The share of the rows whose value ``least`` rows have, estimated if not all are kept."""
+        """The share of rows whose value has ``least`` rows, estimated if not all are kept."""
         values, rows = self.weighted()
         places, known = self._find(values)
         own = rows.copy()

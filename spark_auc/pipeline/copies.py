@@ -64,7 +64,7 @@ def warn_of_copies(
     columns = [name for name in hashed if name in used]
     others = [name for name in hashed if name not in known]
     # Rows that are equal in columns with a hash may differ in another. Without others, equal rows
-    # are in one part.
+    # are in one part, or equal by chance.
     if len(columns) < len(used) or not others:
         return
     rows = sum(model.summary.rows.values())

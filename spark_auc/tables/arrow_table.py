@@ -132,10 +132,10 @@ class ArrowTable:
 
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> ArrowTable:
         """See `Table.where`; which rows of a part are kept is found out once."""
-        return self.parted(names, lambda: keep)[0]
+        return self.parted(names, lambda part: keep)[0]
 
     def parted(
-        self, names: Sequence[str], keeper: Callable[[], Callable[[Sequence[pa.Array]], Bool]]
+        self, names: Sequence[str], keeper: Callable[[int], Callable[[Sequence[pa.Array]], Bool]]
     ) -> tuple[ArrowTable, ArrowTable]:
         """See `Table.parted`; both find out once which rows of a part are kept."""
         found, source = [field.name for field in fields_named(self, names)], self.read
@@ -144,7 +144,7 @@ class ArrowTable:
         def read(part: int, wanted: Sequence[str], *, inverted: bool) -> Batches:
             known = kept_of.get(part)
             columns = [*dict.fromkeys([*wanted, *([] if known else found)])]
-            masks, keep = list[pa.Array](), keeper()
+            masks, keep = list[pa.Array](), keeper(part)
             for number, batch in enumerate(source(part, columns)):
                 if known:
                     mask = known[number]

@@ -82,7 +82,7 @@ def is_positive(labels: pa.Array, positive: Label | None) -> Bool:
 
 
 def check_classes(table: Table, name: str, positive: Label | None) -> None:
-    """Count the labels by one pass; `DataError` lists them if they are not of two classes."""
+    """`DataError` with the labels of the rows unless they are of two classes, by one pass."""
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         reader = LabelReader(name, positive)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
@@ -62,8 +61,8 @@ def by_key(
         Column to hash. Default: all columns that have a hash, except the label and ``without``, so
         that rows of equal values and labels are in the same part; the first part then has the
         fraction of the rows of each class, by one pass over the rows. Where the columns have few
-        possible values, the rows of a value that many rows have are drawn one by one, by one more
-        pass.
+        possible values, the rows of a value that many rows of both labels have are drawn one by
+        one instead, by one more pass, if the rows are ordered.
     label
         Label column, which is not hashed, and positive label; see `positive_label`.
     without
@@ -84,9 +83,10 @@ def by_key(
             check_hashable(table, key)
         names = hashable_names(table) if key is None else [field_of(table, key).name]
 
-        return table.parted(
-            names, lambda: lambda arrays: unit(xxhash64(arrays, salt=seed)) < fraction
-        )
+        def below(arrays: Sequence[pa.Array]) -> Bool:
+            return np.asarray(unit(xxhash64(arrays, salt=seed)) < fraction)
+
+        return table.parted(names, lambda part: below)
 
     of_label = field_of(table, label[0]).name
     unused = {of_label, *names_with_fields(table, without)}
@@ -98,23 +98,27 @@ def by_key(
         )
     value = positive_label(table, *label)
 
-    def read(
-        reader: LabelReader, draws: RowDraws, arrays: Sequence[pa.Array]
-    ) -> tuple[Bool, Float]:
-        y = reader.read(arrays[-1])
-        return y, draws.of(arrays[:-1], y)
+    def hashes(common: Bool | None) -> ClassHashes:
+        def read(batches: Batches) -> Iterator[tuple[Bool, Float]]:
+            reader, draws = LabelReader(of_label, value), RowDraws(seed)
+            for batch in batches:
+                if common is not None:
+                    part = batch.column(-1)[0].as_py()
+                    if draws.common is None or draws.part != part:
+                        draws = RowDraws(seed, common, part)
+                columns = batch.columns[: len(names)]
+                y = reader.read(columns[-1])
+                yield y, draws.of(columns[:-1], y)
 
-    def hashes(draws: RowDraws) -> ClassHashes:
         def fold(batches: Batches) -> Iterator[tuple[str, State]]:
-            reader, own = LabelReader(of_label, value), deepcopy(draws)
-            yield _HASHES, ClassHashes.of(read(reader, own, batch.columns) for batch in batches)
+            yield _HASHES, ClassHashes.of(read(batches))
 
         what, size = "hashes of the rows of each class", ClassHashes.BYTES
-        states = table.select(names).fold(fold, (ClassHashes,), state_bytes=size, what=what)
+        rows = table.select(names, placed=common is not None)
+        states = rows.fold(fold, (ClassHashes,), state_bytes=size, what=what)
         return cast(ClassHashes, states.get(_HASHES, ClassHashes.of([])))
 
-    draws = RowDraws(seed)
-    found = hashes(draws)
+    found = hashes(None)
     of_class = found.rows.sum(axis=1)
     if of_class.min() == 1:
         kind = ("negative", "positive")[int(of_class.argmin())]
@@ -122,26 +126,31 @@ def by_key(
             f"found 1 {kind} row among {of_class.sum()}, expected at least 2, one for each part; "
             "add rows of this class, or hold out none"
         )
-    if (common := found.common()).any():
-        share = 100 * found.rows[:, common].sum() / of_class.sum()
+    common = None
+    if (many := found.common()).any():
+        share = 100 * found.rows[:, many].sum() / of_class.sum()
         if table.is_ordered:
-            _log.info("%.0f%% of the rows have common values: they are drawn one by one", share)
-            draws = RowDraws(seed, common)
-            found = hashes(draws)
+            _log.info(
+                "%.0f%% of the rows equal many others in all columns: each of them is drawn alone; "
+                "if equal rows are of one person or thing, hold out by its key",
+                share,
+            )
+            common = many
+            found = hashes(common)
         else:
             _log.warning(
-                "%.0f%% of the rows have common values, and the rows of a value are in one part: "
-                "the AUC is that of values without training rows; hold out by a key that is "
-                "different in each row",
+                "%.0f%% of the rows equal many others in all columns, and Spark puts equal rows "
+                "into the same part: the test rows have values that no training row has, and "
+                "their AUC is wrong; hold out by a column that differs in each row",
                 share,
             )
     thresholds = found.thresholds(fraction)
 
-    def keep(own: RowDraws, arrays: Sequence[pa.Array]) -> Bool:
-        y, hashed = read(LabelReader(of_label, value), own, arrays)
-        return np.asarray(hashed < thresholds[y.astype(np.int64)])
+    def keep(draws: RowDraws, arrays: Sequence[pa.Array]) -> Bool:
+        y = LabelReader(of_label, value).read(arrays[-1])
+        return np.asarray(draws.of(arrays[:-1], y) < thresholds[y.astype(np.int64)])
 
-    return table.parted(names, lambda: partial(keep, deepcopy(draws)))
+    return table.parted(names, lambda part: partial(keep, RowDraws(seed, common, part)))
 
 
 def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:
@@ -186,11 +195,11 @@ def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:
         assert isinstance(found, Numbers)
         return np.asarray(found.values < moment)
 
-    return table.parted([field.name], lambda: keep)
+    return table.parted([field.name], lambda part: keep)
 
 
 class TimeCut(NamedTuple):
-    """A time of some rows.
+    """A time at which rows are cut, and numbers of rows.
 
     Parameters
     ----------
@@ -207,7 +216,7 @@ class TimeCut(NamedTuple):
 
 
 def time_at(table: Table, column: str, share: float) -> TimeCut:
-    """The least time up to which a share of the rows is, exactly.
+    """The earliest time up to which at least a share of the rows is, exactly.
 
     Passes over the column count the rows of ever shorter spans of time.
 
@@ -224,7 +233,7 @@ def time_at(table: Table, column: str, share: float) -> TimeCut:
             f"found {shown_type(field)} in column {column!r}, expected times such as "
             "2026-03-01 12:30:00; name another column with --time, or leave --time out"
         )
-    rank, span, width, earlier = 0, 0, None, 0
+    rows, rank, span, width, earlier = 0, 0, 0, None, 0
     for shift in _SPANS:
         tally = _spans(table, field.name, shift, span, width)
         if tally.missing:

@@ -16,10 +16,12 @@ from spark_auc.tables.hashes import xxhash64
 
 # Ranges of hashes. The rows of one range are not divided.
 _RANGES = 1 << 16
-# A value is common if a thousandth of the rows have it, and so many rows, or a twentieth of few
-# rows; and rows have few possible values if a quarter of them have common ones.
+# A value is common if a thousandth of the rows have it, and at least 10 rows, or a twentieth of
+# fewer than 200; and rows have few possible values if a quarter of them have common ones.
 _SHARE, _ROWS, _SHARE_OF_FEW = 1e-3, 10, 0.05
 _LEAST = 0.25
+# A common value of one label is that of copies if so many rows of the other label are expected.
+_EXPECTED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +53,18 @@ class ClassHashes(SchemaState):
         return ClassHashes(self.rows + other.rows)
 
     def common(self) -> Bool:
-        """Ranges ``(r,)`` of values that many rows have by chance; none where rows are copies.
+        """Ranges ``(r,)`` of values that many rows have by chance, and not as copies of a row.
 
-        Copies have one label. Where values are few, rows of both labels have most of them.
+        Copies of a row have its label. Where values are few, most occur with both labels.
         """
         both = self.rows.sum(axis=0)
         rows = both.sum()
         many = both >= max(_SHARE * rows, min(_ROWS, _SHARE_OF_FEW * rows))
         smaller = self.rows[self.rows.sum(axis=1).argmin()]
-        by_chance = 2 * smaller[many & self.rows.all(axis=0)].sum() > smaller[many].sum()
-        return np.asarray(many & by_chance & (both[many].sum() >= _LEAST * rows))
+        mixed = many & self.rows.all(axis=0)
+        if 2 * smaller[mixed].sum() <= smaller[many].sum() or both[many].sum() < _LEAST * rows:
+            return np.zeros(_RANGES, np.bool_)
+        return np.asarray(mixed | many & (both * smaller.sum() < _EXPECTED * rows))
 
     def thresholds(self, share: float) -> Float:
         """Hashes ``(2,)`` below which about a share of the rows of each class is.
@@ -85,32 +89,33 @@ def ranges_of(uniform: Float) -> Int:
 class RowDraws:
     """Numbers in [0, 1) by which rows are divided: one for the rows of a value, or one for each.
 
-    The rows of a part are drawn in order, each part with a copy of this.
+    The rows of a part are drawn in order.
 
     Parameters
     ----------
     seed
         An integer of 32 bits.
-    common : (r,)
-        See `ClassHashes.common`.
+    common : (r,), optional
+        See `ClassHashes.common`. Default: none.
+    part
+        Number of the part.
     """
 
     seed: int
-    common: Bool = field(default_factory=lambda: np.zeros(_RANGES, np.bool_))
+    common: Bool | None = None
+    part: int = 0
     _rows: dict[int, int] = field(default_factory=dict)
-    _part: int | None = None
 
     def of(self, arrays: Sequence[pa.Array], y: Bool) -> Float:
         """Numbers ``(n,)`` of the next rows, from their columns and whether they are positive."""
         hashes = xxhash64(arrays, salt=self.seed)
         found = unit(hashes)
-        if self._part is None:
-            # Equal values of two parts are drawn independently.
-            self._part = int(hashes.sum() >> np.uint64(33))
-        if (drawn := np.flatnonzero(self.common[ranges_of(found)])).size:
+        if self.common is not None:
+            drawn = np.flatnonzero(self.common[ranges_of(found)])
             keys = hashes[drawn] >> np.uint64(1) << np.uint64(1) | y[drawn]
-            numbered = [pa.array(keys), pa.array(self._numbers(keys))]
-            found[drawn] = unit(xxhash64(numbered, salt=self._part))
+            # Equal values of two parts are drawn independently.
+            numbers = self._numbers(keys) + (self.part << 32)
+            found[drawn] = unit(xxhash64([pa.array(keys), pa.array(numbers)], salt=self.seed))
         return found
 
     def _numbers(self, keys: Keys) -> Int:

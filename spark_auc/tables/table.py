@@ -79,9 +79,12 @@ class Table(Protocol):
         """
 
     def parted(
-        self, names: Sequence[str], keeper: Callable[[], Callable[[Sequence[pa.Array]], Bool]]
+        self, names: Sequence[str], keeper: Callable[[int], Callable[[Sequence[pa.Array]], Bool]]
     ) -> tuple[Self, Self]:
-        """The rows of `where`, and the others; ``keeper`` makes what keeps the rows of a part."""
+        """The rows of `where`, and the others.
+
+        ``keeper`` makes the filter of a part from its number; a filter may have a state.
+        """
 
     def spread(self, most: int) -> tuple[Self, float]:
         """The rows of at most ``most`` parts at equal distances, and the share of these parts.

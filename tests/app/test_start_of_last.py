@@ -22,6 +22,7 @@ def start(rows, column="day"):
         # Before the second day are 10% of the rows, and 85% before the third.
         ({"2026-01-01": 10, "2026-01-02": 75, "2026-01-03": 15}, "2026-01-03"),
         ({"2026-01-01": 90, "2026-01-02": 10}, "2026-01-02"),
+        ({"2026-01-01": 490, "2026-01-02": 300, "2026-01-03": 210}, "2026-01-03"),
     ],
 )
 def test_about_a_fifth_of_the_rows_is_held_out(rows, expected, caplog):
@@ -32,6 +33,13 @@ def test_about_a_fifth_of_the_rows_is_held_out(rows, expected, caplog):
 def test_few_earlier_rows_are_told(caplog):
     assert start({"2026-01-01": 10, "2026-01-02": 90}) == "2026-01-02"
     assert "90% of the rows are held out" in caplog.text
+
+
+def test_hardly_any_row_is_no_holdout(caplog):
+    assert start({"2026-01-01": 450, "2026-01-02": 549, "2026-01-03": 1}) == "2026-01-02"
+    assert "55% of the rows are held out" in caplog.text
+    with pytest.raises(ConfigError, match="expected earlier rows to train on"):
+        start({"2026-01-01": 999, "2026-01-02": 1})
 
 
 def test_one_time_is_refused():

@@ -363,7 +363,7 @@ def test_text_of_some_frequent_values_is_no_identifier(share, is_used, limit, mo
     monkeypatch.setattr(value_counts, "LIMIT", limit)
     rng = np.random.default_rng(0)
     frequent = rng.random(4000) < share
-    texts = [f"known {k % 10}" if some else f"alone {k}" for k, some in enumerate(frequent)]
+    texts = [f"known{k % 10}" if some else f"alone{k}" for k, some in enumerate(frequent)]
     columns = {"employer": text(texts), "x": numbers(rng.normal(size=4000).tolist(), float)}
     plan = AutoPlan.of_schema({"employer": "text", "x": "float"})
     made = plan.explicit(plan.fold([(columns, rng.random(4000) < 0.4)]))[0]

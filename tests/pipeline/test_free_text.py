@@ -43,3 +43,14 @@ def test_the_words_of_few_positive_rows_are_not_used():
     assert [column.name for column in recipe.own_columns] == ["x"]
     named = spark_auc.train(frame, "y", features={"words": ["id"]}).model.recipe
     assert {column.kind for column in named.own_columns} == {"spline", "words"}
+
+
+def test_texts_with_a_frequent_answer_are_read_by_their_words():
+    rng = np.random.default_rng(0)
+    known = np.array(["late", "broken", "kind", "slow", "great", "lost", "fast", "rude", "warm"])
+    drawn = rng.integers(0, known.size, (1500, 5))
+    texts = np.array([" ".join(known[own]) for own in drawn], dtype=object)
+    texts[rng.random(1500) < 0.25] = "no comment"
+    y = rng.random(1500) < np.where([("broken" in text) for text in texts], 0.7, 0.3)
+    trained = spark_auc.train(pd.DataFrame({"answer": texts, "y": y}), "y")
+    assert [column.kind for column in trained.model.recipe.columns] == ["words"]

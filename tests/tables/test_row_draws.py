@@ -70,6 +70,27 @@ def test_oversampled_rows_stay_together_where_others_have_few_values():
     assert not set(train["x"]) & set(test["x"])
 
 
+def test_each_part_has_rows_of_both_classes_of_tables_in_many_parts():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        y = np.zeros(2000, bool)
+        y[rng.choice(2000, 4, replace=False)] = True
+        rows = pd.DataFrame({"grade": GRADES[rng.integers(0, 5, 2000)], "y": y})
+        train, test = parts(rows, seed, 20)
+        assert train["y"].any()
+        assert test["y"].any()
+
+
+def test_copies_stay_together_beside_common_values():
+    rng = np.random.default_rng(7)
+    noisy = pd.DataFrame({"x": rng.integers(0, 10, 2000), "y": rng.random(2000) < 0.4})
+    copies = pd.DataFrame({"x": np.arange(100, 120), "y": rng.random(20) < 0.4})
+    rows = pd.concat([noisy, copies.loc[np.repeat(np.arange(20), 40)]])
+    train, test = parts(rows.sample(frac=1.0, random_state=0), 0)
+    both = set(train["x"]) & set(test["x"])
+    assert both == set(range(10))
+
+
 def test_the_auc_of_few_values_is_that_of_new_rows():
     frame, new = grades(6, 2000), grades(6, 20_000)
     for seed in range(3):

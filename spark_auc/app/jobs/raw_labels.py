@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 
 _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 MOST_LABELS = 5
-# Share of the rows that train, and the least one of which nothing is said.
-_TRAIN_SHARE, _LEAST_SHARE = 0.8, 0.5
+# Share of the rows that train, that below which there is a warning, and the largest.
+_TRAIN_SHARE, _LEAST_SHARE, _MOST_SHARE = 0.8, 0.5, 0.95
 
 
 def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> Any:
@@ -110,15 +110,16 @@ def _rows(count: int) -> str:
 def start_of_last(table: Table, time: str, others: Sequence[str]) -> str:
     """The time from which on the last fifth of the rows is; errors are those of `time_at`.
 
-    Where this is far more than a fifth, because many rows have one time, and the rows after that
-    time are nearer to a fifth, it is the next time. ``others`` are the columns of which missing
+    Where these are more than half, because many rows have one time, it is the next time if that is
+    nearer to a fifth. ``others`` are the columns of which missing
     values are left out already. `ConfigError` without rows before that time.
     """
     try:
         cut = time_at(table, time, _TRAIN_SHARE)
         if cut.before < _LEAST_SHARE * cut.rows and cut.through < cut.rows:
             later = time_at(table, time, (cut.through + 0.5) / cut.rows)
-            cut = min(cut, later, key=lambda one: abs(one.before - _TRAIN_SHARE * one.rows))
+            cuts = [cut] if later.before > _MOST_SHARE * later.rows else [cut, later]
+            cut = min(cuts, key=lambda one: abs(one.before - _TRAIN_SHARE * one.rows))
     except DataError as error:
         raise DataError(f"{error}; {leaving_out(time, others)}, or leave --time out") from None
     if not cut.before:
@@ -129,8 +130,8 @@ def start_of_last(table: Table, time: str, others: Sequence[str]) -> str:
         )
     if cut.before < _LEAST_SHARE * cut.rows:
         _log.warning(
-            "%.0f%% of the rows are held out, as many have the time %s of column %r: the AUC is "
-            "that of a model of few rows",
+            "%.0f%% of the rows are held out, because many have the time %s in column %r: the AUC "
+            "is that of a model of the few earlier rows",
             100 * (1 - cut.before / cut.rows),
             cut.time,
             time,

@@ -127,8 +127,8 @@ class Folds:
                 if counts.rows[side].sum() == 1:
                     found = f"one {kind} row"
                 raise HoldOutError(
-                    f"found {found}, expected at least 2 groups of such rows, as one is held out "
-                    "for choosing the penalty; set regParam"
+                    f"found {found}, expected 2 or more that differ, as one is held out for "
+                    "choosing the penalty; set regParam"
                 )
         count = min(self.count, *(counts.groups[side].size for side in small))
         groups = np.unique(np.concatenate([counts.groups[side] for side in small]))

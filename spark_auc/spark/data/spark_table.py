@@ -189,10 +189,10 @@ class SparkTable:
         return replace(self, conditions=(*self.conditions, (tuple(names), keep)))
 
     def parted(
-        self, names: Sequence[str], keeper: Callable[[], Callable[[Sequence[pa.Array]], Bool]]
+        self, names: Sequence[str], keeper: Callable[[int], Callable[[Sequence[pa.Array]], Bool]]
     ) -> tuple[SparkTable, SparkTable]:
-        """See `Table.parted`; a copy of what keeps rows is sent to each task."""
-        keep = keeper()
+        """See `Table.parted`; each task has a copy of one filter."""
+        keep = keeper(0)
         return self.where(names, keep), self.where(names, lambda arrays: ~keep(arrays))
 
     def spread(self, most: int) -> tuple[SparkTable, float]:
