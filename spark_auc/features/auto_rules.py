@@ -23,7 +23,7 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
 }
 # The kind of an identifier that many rows have and many lack.
 PRESENCE = ("presence",)
-# Text is no identifier if so many rows each have a value, for so large a share of the rows.
+# Text is no identifier if values of so many rows and more have so large a share of the rows.
 _REPEATED, _FREQUENT = 3, 0.2
 # Integers are identifiers if almost every row has another one, and they number the rows, or many
 # rows show no relation to the label.

@@ -58,12 +58,12 @@ class ColumnCounts:
     def rates_differ(self, errors: float) -> bool:
         """Whether the rates of positive rows differ between ranges of a column of numbers.
 
-        The statistic is that of Pearson's test of the column's ranges of equal numbers of rows.
+        The statistic is that of Pearson's chi-squared test on 16 ranges of equal numbers of rows.
 
         Parameters
         ----------
         errors
-            Least number of standard deviations by which it is above its mean of equal rates.
+            Number of standard deviations by which it must exceed its mean under equal rates.
         """
         classes = [state.counts for state in (self.positive, self.negative)]
         if not all(state.rows for state in classes):

@@ -11,6 +11,7 @@ import numpy as np
 from spark_auc.core.moments.operator import column_moments, operator_quadratic
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, HoldOutError
 from spark_auc.local.ranker import LinearRanker, check_choice
 from spark_auc.solvers.candidates import default_grid
@@ -135,15 +136,12 @@ class MBAClassifier(LinearRanker):
         check_choice("selectionRule", self.selectionRule, "best", "oneStandardError")
         check_choice("whenNotConverged", self.whenNotConverged, "raise", "warn")
         pairs = 0 if self.numPairs == "auto" else self.numPairs
-        if not is_whole(pairs) or (pairs < 1 and self.numPairs != "auto"):
+        if not isinstance(pairs, int | np.integer) or (pairs < 1 and self.numPairs != "auto"):
             raise ConfigError(
                 f"found numPairs {self.numPairs!r}, expected a whole number > 0 or 'auto'; set "
                 "numPairs to one of these"
             )
-        if not is_whole(self.numFolds):
-            raise ConfigError(
-                f"found numFolds {self.numFolds!r}, expected a whole number >= 2; set numFolds"
-            )
+        check_whole("numFolds", self.numFolds, 2)
         settings = TrainingSettings(
             sampling=Sampling(self.estimator, int(pairs), self.seed),
             pair_tolerance=self.pairTol,
@@ -207,8 +205,3 @@ def middle_of_grid(rows: ArrayRows, settings: TrainingSettings) -> float:
     grid = default_grid(operator_quadratic(rows, scale), settings.elastic_net_params[0])
     # Constant columns have no weight with any penalty.
     return float(grid[len(grid) // 2]) or 1.0
-
-
-def is_whole(value: object) -> bool:
-    """Whether a value is an integer of Python or numpy."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -45,7 +45,7 @@ _WORTH_COUNTING = 1 << 27
 MOST_KNOTS, _MOST_HEIGHTS = 20, 2000
 # The same where heights have a ridge alone, and the least rows of a height.
 _MOST_OF_RIDGE, _ROWS_OF_RIDGE = 16, 30
-# Most rows that lose the features that do not occur before their moments.
+# Most rows whose training leaves out features that do not occur, before moments are made.
 _ROWS_IN_MEMORY = 250_000
 # Texts of so many words, of which most are in other texts of some first rows too, are free text.
 _FEWEST_WORDS, _SHOWN, _ALMOST_ALL = 2, 1_000, 0.9
@@ -187,8 +187,8 @@ def chosen(
     label, positive
         Label column and positive label; see `positive_label`.
     is_smooth
-        Whether the ranker chooses how smooth its curves are. It stores no moments: features that
-        do not occur in rows that fit in memory then cost nothing.
+        Whether the ranker chooses how smooth its curves are. Of rows in memory it then leaves out
+        the features that do not occur.
 
     Raises
     ------
@@ -215,8 +215,8 @@ def chosen(
     count = state.positive.rows + state.negative.rows
     if count and not (state.positive.rows and state.negative.rows):
         check_classes(table, label, value)
-    apart, is_free_text = is_smooth and count <= _ROWS_IN_MEMORY, partial(_is_free_text, table)
-    explicit, columns, decisions = plan.explicit(state, is_free_text, apart=apart)
+    apart = is_smooth and count <= _ROWS_IN_MEMORY
+    explicit, columns, decisions = plan.explicit(state, partial(_is_free_text, table), apart=apart)
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
     return Summary(explicit, columns, plan.missing(state), count, decisions)

@@ -20,7 +20,8 @@ _RANGES = 1 << 16
 # fewer than 200; and rows have few possible values if a quarter of them have common ones.
 _SHARE, _ROWS, _SHARE_OF_FEW = 1e-3, 10, 0.05
 _LEAST = 0.25
-# A common value of one label is that of copies if so many rows of the other label are expected.
+# A common value of one label belongs to copies if at least so many rows of the rarer label would be
+# expected among its rows.
 _EXPECTED = 5
 
 

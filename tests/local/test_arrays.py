@@ -89,7 +89,6 @@ def test_what_is_refused():
         {"regParam": -1.0},
         {"estimator": "half"},
         {"numPairs": 0},
-        {"numPairs": True},
         {"numFolds": 1},
         {"numFolds": 2.5},
         {"selectionRule": "worst"},

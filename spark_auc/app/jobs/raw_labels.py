@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 MOST_LABELS = 5
-# Share of the rows that train, that below which there is a warning, and the largest.
+# Share of the rows to train on, the share below which a warning is logged, and the largest.
 _TRAIN_SHARE, _LEAST_SHARE, _MOST_SHARE = 0.8, 0.5, 0.95
 
 
@@ -110,9 +110,9 @@ def _rows(count: int) -> str:
 def start_of_last(table: Table, time: str, others: Sequence[str]) -> str:
     """The time from which on the last fifth of the rows is; errors are those of `time_at`.
 
-    Where these are more than half, because many rows have one time, it is the next time if that is
-    nearer to a fifth. ``others`` are the columns of which missing
-    values are left out already. `ConfigError` without rows before that time.
+    If these are more than half of the rows, because many rows have one time, the next time is
+    taken where it is nearer to a fifth. ``others`` are the columns of which missing values are left
+    out already. `ConfigError` without rows before that time.
     """
     try:
         cut = time_at(table, time, _TRAIN_SHARE)
